@@ -1,4 +1,4 @@
-"""A tiny sentence encoder, with random weights, as a folder."""
+"""Fixture: the folder of a tiny sentence encoder with random weights."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abcdefghijklm.", "dog"
 
 @pytest.fixture(scope="session")
 def tiny_preset(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder."""
+    """Return the folder of the saved encoder and its tokenizer."""
     keras.utils.set_random_seed(0)
     tokenizer = Tokenizer(_WORDS)
     config = TINY.replace(vocab_size=tokenizer.vocab_size, max_positions=32)

@@ -1,4 +1,4 @@
-"""Every builder that is measured builds what it is measured for."""
+"""Every measured builder makes the batches that its name promises."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def test_the_peers_are_there(peer: str) -> None:
     assert any(peer.replace("_", "") in name.lower().replace("_", "") for name in names), names
 
 
-@pytest.mark.filterwarnings("ignore:.*left out")  # where a peer is not installed
+@pytest.mark.filterwarnings("ignore:.*left out")  # warns if a peer is not installed
 def test_each_gives_batches() -> None:
     corpus, tokenizer = synthetic(400)
     examples = PretrainingExamples(corpus, tokenizer, **SIZES)

@@ -1,4 +1,4 @@
-"""Contenders take turns, in processes of their own; who fails is told and left out."""
+"""Contenders take turns in their own processes. One that fails is reported and left out."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ HERE = "tests.benchmarks.test_contest"
 
 
 def counting(first: int) -> Callable[[], dict[str, float]]:
-    """Counts its rounds, and tells its process and backend."""
+    """Return a function that reports its round, its process and its backend."""
     print("libraries print")
     numbers = itertools.count(first)
     is_jax = os.environ.get("KERAS_BACKEND") == "jax"
@@ -28,7 +28,7 @@ def counting(first: int) -> Callable[[], dict[str, float]]:
 
 
 def failing() -> Callable[[], dict[str, float]]:
-    """Fails when it is prepared."""
+    """Raise an error during the preparation."""
     raise ValueError("no such library")
 
 
@@ -52,7 +52,7 @@ def test_turns(together: bool) -> None:
 
 
 def whose_package() -> Callable[[], dict[str, float]]:
-    """Tells which `bert_keras` it has."""
+    """Return a function that reports which `bert_keras` it imports."""
     import bert_keras
 
     return lambda: {"age": getattr(bert_keras, "AGE", 0)}
@@ -71,7 +71,10 @@ _PARTS = ("contest", "mean_vectors", "peak_memory", "starters", "train_steppers"
 
 
 def test_the_process_of_a_peer_has_nothing_of_ours() -> None:
-    """`import bert_keras` would register our layers there, and count in memory and time."""
+    """The process of a peer imports nothing of this package.
+
+    `import bert_keras` would register layers there, and would count in its memory and time.
+    """
     code = f"import {', '.join(f'benchmarks.{part}' for part in _PARTS)}, sys\n"
     code += "print([name for name in sys.modules if name.startswith('bert_keras')])"
     command = [sys.executable, "-c", code]

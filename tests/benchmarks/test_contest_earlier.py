@@ -1,4 +1,4 @@
-"""An earlier commit is unpacked whole; one that is not there is named."""
+"""An earlier commit is unpacked completely. A commit that does not exist is named in the error."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every contender's function takes the arguments that it is given."""
+"""Every contender's function accepts the arguments of its contest."""
 
 from __future__ import annotations
 

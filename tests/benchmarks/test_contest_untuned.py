@@ -1,4 +1,4 @@
-"""No dataset that is timed waits for a tuner, and its batches are those of the arrays."""
+"""Timed datasets do not wait for tf.data's autotuning, and yield the same batches as the arrays."""
 
 from __future__ import annotations
 
@@ -35,7 +35,8 @@ def test_batches_are_the_arrays_in_their_order() -> None:
     [(train_steppers, "fit", True), (mean_vectors, "predict", False)],
 )
 @pytest.mark.parametrize("whose", ["ours", "keras_hub"])
-@pytest.mark.filterwarnings("ignore:Gradients do not exist")  # of a pooler that nothing reads
+# TINY has a pooler that this task does not use
+@pytest.mark.filterwarnings("ignore:Gradients do not exist")
 def test_what_keras_reads_is_not_tuned(
     module: Any,
     called: str,
@@ -58,5 +59,5 @@ def test_what_keras_reads_is_not_tuned(
     assert read
     if keras.backend.backend() == "tensorflow" or (always and whose == "keras_hub"):
         assert all(x.options().autotune.enabled is False for x in read)
-    else:  # arrays, which Keras reads without tf.data
+    else:  # Keras reads arrays without tf.data
         assert not any(isinstance(x, tf.data.Dataset) for x in read)

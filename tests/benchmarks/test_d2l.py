@@ -1,4 +1,4 @@
-"""The text is split as the book splits it, and the losses are compared as it says."""
+"""The d2l benchmark splits the text as the book does, and compares the losses."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def test_a_quick_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert all(set(d2l.LOSSES) <= set(rounds[0]) for rounds in found["results"].values())
 
 
-# === The network of the book has its sizes, its initial weights and its loss.
+# === The book's network has the right sizes, initial weights and loss ===
 
 
 _VOCAB = 50
@@ -101,10 +101,11 @@ _VOCAB = 50
 
 def test_sizes_of_the_network() -> None:
     model = book_network(_VOCAB, seed=0)
-    tables = (2 * _VOCAB + 2 + 64) * 128 + _VOCAB  # the output layer is a table of its own
+    tables = (2 * _VOCAB + 2 + 64) * 128 + _VOCAB  # the output layer has a table of its own
     attention = 4 * (128 * 128 + 128)
     block = attention + (128 * 256 + 256) + (256 * 128 + 128) + 4 * 128
-    heads = (128 * 128 + 128) * 2 + 2 * 128 + (128 * 2 + 2)  # pooler and MLM; LayerNorm; NSP
+    # Pooler and MLM head; layer normalisation; NSP head.
+    heads = (128 * 128 + 128) * 2 + 2 * 128 + (128 * 2 + 2)
     assert model.count_params() == tables + 2 * block + heads
 
 

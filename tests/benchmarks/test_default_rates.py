@@ -1,4 +1,4 @@
-"""Every job trains and is measured; runs are kept; the default is compared with the best rate."""
+"""The learning rate benchmark trains every job, keeps its runs, and compares the default rate."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _ROWS = 6
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The four data sets, with a few rows each."""
+    """Return a folder with the four data sets, with a few rows each."""
     folder = tmp_path_factory.mktemp("data")
     labels = [str(row % 2) for row in range(_ROWS)]
     sentiment = ["label\tsentence", *(f"{label}\ta dog {label}" for label in labels)]
@@ -55,7 +55,7 @@ def test_every_job_is_trained_once(
         run = rates["0.001"]["0"]
         assert len(run["losses"]) == 2
         assert run["metric"] in run["scores"]
-    # The same command trains nothing again, and another size is refused.
+    # A second call trains nothing, and a call with other sizes is refused.
     monkeypatch.delattr(default_rates, "trained")
     assert main([*command, "--rates=1e-3", "--rows=5", "--dev-rows=4"]) == 0
     with pytest.raises(SystemExit, match="with other rows: name another --out"):

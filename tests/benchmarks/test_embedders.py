@@ -1,4 +1,4 @@
-"""Contenders make the same vectors of the same texts, and give the figures that are shown."""
+"""All contenders make the same vectors of the same texts, and report the figures of the tables."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_batches_come_back_in_order(by_length: bool) -> None:
     assert asked == [in_order[:2], in_order[2:4], in_order[4:]]
 
 
-# === Cases hold what their names say.
+# === Each case has the texts that its name promises ===
 
 
 _SENTENCES = [f"a dog {'b ' * number}." for number in range(1, 9)]

@@ -1,4 +1,4 @@
-"""Exported encoders make the vectors of the model that they were made from."""
+"""Exported encoders give the vectors of the original model."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def test_onnx(is_ours: bool, tiny_preset: Path, tmp_path: Path, transformers) ->
     else:
         folder.mkdir()
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # PyTorch's, of itself
+            warnings.simplefilter("ignore")  # PyTorch warns about its own code
             written = embedders.pytorch(preset, str(file))
     assert written() == {}
     encode = embedders.onnx(

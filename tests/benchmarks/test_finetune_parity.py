@@ -1,4 +1,4 @@
-"""Both sides of the comparison learn the same, and what comes of it is compared as it says."""
+"""Both libraries train on the same rows, and their scores are compared by the stated rule."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def _runs(*found: tuple[float, float]) -> dict[str, dict[str, Any]]:
 
 
 def test_what_is_compared() -> None:
-    """Ours may be below the peer by its standard deviation, 0.1 here, and no more."""
+    """Our score may be lower by at most the peer's standard deviation, which is 0.1 here."""
     runs = {
         OURS: _runs((0.7, 10.0), (0.71, 50.0), (0.72, 12.0)),
         PEER: _runs((0.9, 20.0), (0.8, 24.0), (0.7, 90.0)),

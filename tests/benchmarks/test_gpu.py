@@ -1,4 +1,7 @@
-"""Shares of the peak and ratios are what they say, and ours needs Keras with JAX alone."""
+"""The GPU report computes shares of the peak and ratios.
+
+Our contender needs Keras and JAX alone.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,7 @@ from benchmarks.train_steppers import at_length
 
 ROOT = Path(__file__).parents[2]
 
-# Imported by every Python process that finds it: what a machine with Keras and JAX does not have.
+# Content of a sitecustomize.py, which every Python process imports. It hides other packages.
 _NOT_THERE = """
 import sys
 

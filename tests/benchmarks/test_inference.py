@@ -1,4 +1,4 @@
-"""The contenders of the inference benchmark, and the figures kept of each case."""
+"""Contenders of the inference benchmark, and the figures that are kept of each case."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ CASES = [
     Case("sentences", ["a b"] * 4, 2, tokens=16, longest=4, operations=1_000),
     Case("single texts", ["a"] * 2, 1, tokens=6, longest=3, operations=1_000, one_by_one=True),
 ]
-# Texts a second, milliseconds, and by how much vectors are off.
+# Texts per second, milliseconds, and the largest difference of the vectors.
 FIGURES = {f"{OURS}, torch": (30.0, 4.0, 0.003), REFERENCE: (10.0, 8.0, 0.0)}
 
 
@@ -48,7 +48,7 @@ def test_every_contender_has_a_way_and_its_file(tmp_path: Path) -> None:
         {Path(path) for each in some for key, path in each.arguments.items() if key in _PLACES}
         for some in (encoders, written)
     )
-    # Of an ONNX model of ours, the folder is written and the file is read.
+    # The folder of our ONNX model is written, but the contender reads the file in it.
     assert {path.parent if path.name == "model.onnx" else path for path in read} == made
     assert writers(found[:1], "preset", 256, tmp_path) == []
 

@@ -1,4 +1,4 @@
-"""Ratios between sentence encoders, and the report of the targets that were aimed at."""
+"""Ratios between sentence encoders, and the report of the targets."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ CASES = [
     Case("sentences", ["a b"] * 4, 2, tokens=16, longest=4, operations=1_000),
     Case("single texts", ["a"] * 2, 1, tokens=6, longest=3, operations=1_000, one_by_one=True),
 ]
-# Texts a second, and milliseconds.
+# Texts per second, and milliseconds.
 SPEEDS = {
     f"{OURS}, torch": (30.0, 4.0),
     f"{OURS}, jax": (20.0, 6.0),
@@ -81,5 +81,6 @@ def test_show(results: dict[str, Any]) -> None:
     told = screen.getvalue()
     assert "4 sentences, 4 tokens, batches of 2" in told
     assert "3.0e-03" in told
-    assert told.count("75%") == 1  # 30 texts of 250 operations a second, of 10,000
+    # 30 texts with 250 operations each, per second, of 10,000 operations
+    assert told.count("75%") == 1
     assert told.count("Target") == 3

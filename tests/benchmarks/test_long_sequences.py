@@ -1,4 +1,4 @@
-"""Rows of the report have their ratios, and become a picture."""
+"""The report of long sequences has a ratio in each row, and a picture."""
 
 from __future__ import annotations
 

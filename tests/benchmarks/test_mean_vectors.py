@@ -1,4 +1,4 @@
-"""With the same weights, all that are measured make the same vectors."""
+"""All measured libraries give the same vectors with the same weights."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def test_the_same_vectors(activation: str, tmp_path: Path, transformers, keras_h
     assert mean_vectors.write_weights(TINY, str(tmp_path / "weights"), activation)() == {}
     vectors = {}
     for name in PROGRAMS:
-        if name == "keras_hub" and activation == "gelu":  # which it does not have
+        if name == "keras_hub" and activation == "gelu":  # KerasHub does not have this activation
             continue
         told = tmp_path / f"{name}.npy"
         options: dict[str, Any] = {"weights": str(tmp_path / "weights"), "told": str(told)}
@@ -42,7 +42,10 @@ def test_new_weights(name: str, transformers, keras_hub) -> None:
 
 
 def test_differences(tmp_path: Path) -> None:
-    """In processes of their own; one that fails is left out, and without the peer nothing said."""
+    """Differences are measured in separate processes.
+
+    A contender that fails is left out. If the peer fails, nothing is reported.
+    """
     common = {"size": TINY, "dtype": "float32"}
     backend = keras.backend.backend()
     ours = Contender("bert_keras", "benchmarks.mean_vectors:ours", common, backend)

@@ -1,4 +1,4 @@
-"""Peaks are compared with the leanest peer that has the same option."""
+"""Peak memory is compared with the peer that needs the least with the same option."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Memory counts from before a model is made, in two parts: preparing it, and its steps."""
+"""Memory is counted from before the model is made, for its preparation and for its steps."""
 
 from __future__ import annotations
 
@@ -18,7 +18,10 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="this platform h
 
 
 def ours(kept: int, passing: int, stepping: int) -> Callable[[], dict[str, float]]:
-    """Keeps some bytes, takes others while it prepares, and others in its rounds."""
+    """Return a function that allocates memory in each round.
+
+    `kept` bytes stay allocated, and `passing` bytes are used during the preparation alone.
+    """
     held = np.ones(kept, np.uint8)
     np.ones(passing, np.uint8)
 
@@ -36,7 +39,7 @@ def test_two_peaks(monkeypatch: pytest.MonkeyPatch) -> None:
     assert contender.function == "benchmarks.peak_memory:measured"
     found = peak_memory.measured(**contender.arguments)()
     assert found["sum"] == 2
-    # The system counts pages, and other threads may free some of theirs.
+    # The system counts whole pages, and other threads may free memory meanwhile.
     assert found["prepared"] == pytest.approx(320 * mib / _GIB, abs=24 * mib / _GIB)
     assert found["beyond"] == pytest.approx(192 * mib / _GIB, abs=24 * mib / _GIB)
 

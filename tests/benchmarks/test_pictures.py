@@ -1,4 +1,4 @@
-"""A picture of where the time of a step goes."""
+"""Picture of the time that each part of a step takes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def test_the_picture(tmp_path: Path) -> None:
     assert path.read_bytes().startswith(b"\x89PNG")
 
 
-# === The picture has a curve for each program, of the sweep alone.
+# === The picture has a curve for each program, with the points of the sweep alone ===
 
 
 def _figures(value: float) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Ratios are to the peers, and what is aimed at is said."""
+"""The report of text preparation has ratios to the peers and its target."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""All make the same tokens of a text."""
+"""All contenders make the same tokens of a text."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def given(tmp_path: Path) -> dict[str, str]:
 
 @pytest.fixture
 def tokens(given: dict[str, str]) -> int:
-    """Of all the text, by our tokenizer, which reads it as one."""
+    """Return the number of tokens of the whole file, which our tokenizer reads as one text."""
     tokenizer = Tokenizer.from_preset(given["tokenizer"])
     return len(tokenizer.text_ids([Path(given["file"]).read_text(encoding="utf-8")])[0])
 

@@ -1,4 +1,4 @@
-"""Curves are read from what runs leave, and compared where both have been."""
+"""Pretraining curves are read from run folders, and compared at the steps of both runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One product with weights side by side is three products."""
+"""One product with concatenated weights equals three products."""
 
 from __future__ import annotations
 
@@ -32,5 +32,5 @@ def test_they_are_measured_and_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     screen = io.StringIO()
     console = Console(file=screen, width=160)
     projections.show({"jax": told}, console)
-    assert "0.67" in screen.getvalue()  # 2 apart, 3 together
+    assert "0.67" in screen.getvalue()  # 2 with separate weights, 3 with concatenated weights
     assert "0.80" in screen.getvalue()  # 4 and 5, with gradients

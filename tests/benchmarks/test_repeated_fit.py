@@ -1,4 +1,4 @@
-"""Runs of `fit` are compared with the second one, after everything is compiled."""
+"""Each run of `fit` is compared with the second one, when everything is compiled."""
 
 from __future__ import annotations
 

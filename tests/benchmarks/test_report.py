@@ -1,4 +1,4 @@
-"""Reports say with what they were measured, and no path of a machine."""
+"""Reports name the machine and the versions, and contain no path of the machine."""
 
 from __future__ import annotations
 
@@ -70,8 +70,7 @@ def test_a_report_is_written_where_a_file_is_named(tmp_path: Path) -> None:
     assert found["versions"].keys() == {"keras"}
 
 
-# === Products are counted as by hand, weights as Keras counts them, and products can be
-# measured.
+# === Matrix products and weights are counted correctly, and products can be measured ===
 
 
 TINY = {"layers": 2, "width": 4, "heads": 2, "batch": 3, "length": 5, "steps": 2}
@@ -79,7 +78,10 @@ TINY |= {"vocabulary": 7}
 
 
 def test_a_hand_count() -> None:
-    """Each product of [m, k] and [k, n] is 2 m k n; 3 rows of 5 tokens, 2 heads of width 2."""
+    """A product of [m, k] and [k, n] has 2 m k n operations.
+
+    Here 3 rows have 5 tokens and 2 heads.
+    """
     projections = 4 * (2 * 15 * 4 * 4)
     scores = 3 * 2 * (2 * 5 * 2 * 5)
     sums = 3 * 2 * (2 * 5 * 5 * 2)
@@ -90,7 +92,7 @@ def test_a_hand_count() -> None:
 
 
 def test_a_hand_count_of_a_masked_language_model() -> None:
-    """2 predictions in each of 3 rows; of the other tokens the last layer's keys and values."""
+    """In the last layer, only the 2 predictions of each row need more than keys and values."""
     keys_and_values = 2 * (2 * 15 * 4 * 4)
     queries_and_output = 2 * (2 * 6 * 4 * 4)
     scores = sums = 3 * 2 * (2 * 2 * 2 * 5)
@@ -103,7 +105,7 @@ def test_a_hand_count_of_a_masked_language_model() -> None:
 
 
 def test_bert_base_is_about_its_weights_twice_a_token() -> None:
-    """Without attention's scores: twice the 85 million weights of the layers' matrices."""
+    """Without attention's scores, a token needs twice the 85 million weights of the layers."""
     base = sizes_of({"layers": 12, "width": 768, "heads": 12, "batch": 1, "length": 1, "steps": 1})
     assert report.forward_flops(base) == 2 * 84_934_656 + 12 * 4 * 768
 

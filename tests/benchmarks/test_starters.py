@@ -1,4 +1,4 @@
-"""Starters go through their stages."""
+"""Startup programs run through all their stages."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ def test_ours(starter: str, tiny_preset: Path) -> None:
 
 
 def test_importing() -> None:
-    """Names that come at their first use are asked for: all public ones where none are named."""
+    """The stage `names` reads all public names if no names are given.
+
+    An unknown name is an error.
+    """
     run = started("importing", base="json", package="bert_keras", names=())
     assert list(run()) == ["base", "import", "names", "seconds"]
     with pytest.raises(AttributeError, match="no_such_name"):

@@ -1,4 +1,4 @@
-"""The contenders of the startup benchmark, and its report."""
+"""Contenders of the startup benchmark, and its report."""
 
 from __future__ import annotations
 

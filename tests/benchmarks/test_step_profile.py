@@ -1,4 +1,4 @@
-"""The table has what each program spends, by kind and in all."""
+"""The table shows the time of each program by kind of operation, and the sum."""
 
 from __future__ import annotations
 
@@ -29,5 +29,5 @@ def test_table() -> None:
     step_profile.show({"one": figures}, "a step", console)
     told = screen.getvalue()
     assert all(kind in told for kind in KINDS)
-    assert " 75 " in told  # all kinds, and not what the clock says
+    assert " 75 " in told  # sum of all kinds, and not the measured time of the step
     assert CLOCK in told

@@ -1,4 +1,4 @@
-"""Operations by kind, from what profilers and compilers say of them."""
+"""Operations by kind, from the output of profilers and compilers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The contenders of the training-step benchmark."""
+"""Contenders of the training step benchmark."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ def test_variants_are_ours_alone() -> None:
     more = found.keys() - usual
     assert usual < found.keys()
     assert all(name.startswith(OURS) for name in more)
-    for backend in ("tensorflow", "jax"):  # PyTorch has no more than one
+    for backend in ("tensorflow", "jax"):  # PyTorch has no such variant
         variant = found[f"{OURS}, {backend}, steps_per_execution"]
         assert variant.backend == backend
         plain = found[f"{OURS}, {backend}"].arguments

@@ -1,4 +1,4 @@
-"""Steps that are measured learn from the rows they should, on this backend and in PyTorch."""
+"""Measured steps train on the right rows, on this backend and in PyTorch."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_ours(options: dict[str, Any]) -> None:
     assert figures["tokens_per_second"] == pytest.approx(40 / figures["seconds_per_step"])
 
 
-@pytest.mark.filterwarnings("ignore:Gradients do not exist")  # of its pooler, which nothing reads
+@pytest.mark.filterwarnings("ignore:Gradients do not exist")  # the pooler is not used
 def test_keras_hub(keras_hub) -> None:
     assert train_steppers.keras_hub(TINY, "float32", dropout=0.0)()["seconds_per_step"] > 0
 

@@ -1,4 +1,4 @@
-"""Every task's SavedModel, in a process with TensorFlow alone, answers as `Predictor` does."""
+"""SavedModels of all tasks give the answers of `Predictor` in a process with TensorFlow alone."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ON_TENSORFLOW = keras.backend.backend() == "tensorflow"
 
 OPTIONS = {"questions": {"max_question": 8, "stride": 10}, "fills": {"top_k": 2}}
 
-# Neither this package nor tensorflow-text: the models are portable.
+# Portable models need neither this package nor tensorflow-text.
 CLIENT = """
 import sys
 sys.modules["bert_keras"] = sys.modules["tensorflow_text"] = None
@@ -64,7 +64,7 @@ def texts(naughty: list[str]) -> list[str]:
 
 @pytest.fixture(scope="module")
 def predictors(request: pytest.FixtureRequest) -> dict[str, Predictor]:
-    """Predictors of the tasks whose tests run."""
+    """Return predictors of the tasks whose tests are selected."""
     tokenizer = Tokenizer(VOCABULARY)
     selected = {
         item.callspec.params["name"]
@@ -80,7 +80,7 @@ def predictors(request: pytest.FixtureRequest) -> dict[str, Predictor]:
 
 @pytest.fixture(scope="module")
 def results(predictors, texts: list[str], tmp_path_factory) -> dict[str, np.ndarray]:
-    """Outputs of the models in a new process, in another folder than they were written to."""
+    """Return the outputs of a new process, from folders that were moved after the export."""
     written, folder = tmp_path_factory.mktemp("written"), tmp_path_factory.mktemp("moved")
     for name, predictor in predictors.items():
         export.saved_model(
@@ -192,7 +192,7 @@ def test_answers_are_the_predictors(name: str, predictors, results, texts) -> No
 
 @pytest.mark.parametrize("name", CHECKS)
 def test_rows_do_not_disturb_each_other(name: str, predictors, results) -> None:
-    """A batch and its rows one by one; and a row beside broken bytes and 100 kB."""
+    """A row has the same outputs in a batch, alone, and beside invalid bytes and 100 kB of text."""
     if name not in predictors:
         pytest.skip("another backend exports through the same program: one task shows it")
     outputs = [key.rpartition("/")[2] for key in results if key.startswith(f"{name}/together/")]
@@ -210,7 +210,10 @@ def test_rows_do_not_disturb_each_other(name: str, predictors, results) -> None:
 
 
 def same(row: np.ndarray, alone: np.ndarray, has_padding: bool) -> None:
-    """Equal; what the batch fills a row up with is empty, but for the vectors of padding."""
+    """Assert that a row of a batch equals the row alone, and that its padding is empty.
+
+    Only the vectors of padding tokens may have values.
+    """
     if row.ndim:
         assert has_padding or not row[len(alone) :].astype(bool).any()
         row = row[: len(alone)]

@@ -1,4 +1,4 @@
-"""Texts become the ids that `Predictor` would make of them."""
+"""Clients make the same token ids from texts as `Predictor`."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_ids_apart(tokenizer: Tokenizer) -> None:
     assert found["token_ids"].tolist() == [[[2, 5, 3, 6, 3, 0], [2, 5, 3, 7, 8, 3]]]
     choices = {"prompt": ["", "a"], "options": [["b", "c"], ["d", "e"]]}
     found = clients.as_ids(choices, tokenizer, APART, max_length=8)
-    assert found["token_ids"][0].tolist() == [[2, 6, 3, 0, 0], [2, 7, 3, 0, 0]]  # alone
+    assert found["token_ids"][0].tolist() == [[2, 6, 3, 0, 0], [2, 7, 3, 0, 0]]  # a row by itself
     nothing = clients.as_ids({"text": [], "pair": []}, tokenizer, APART, max_length=8)
     assert nothing["token_ids"].shape == (0, 2, 1)
 

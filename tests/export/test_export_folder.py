@@ -1,4 +1,4 @@
-"""Versions are counted from 1, and none is given twice."""
+"""Versions of exports are counted from 1, and no version is used twice."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_the_next_number(tmp_path: Path) -> None:
     assert next_version(str(tmp_path / "demo")) == tmp_path / "demo" / "11"
 
 
-# === What is said before anything is written, and that no export is written over another.
+# === Errors before anything is written. An export never overwrites another one ===
 
 
 TOKENIZER = Tokenizer(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"ab"])
@@ -90,12 +90,12 @@ def test_an_export_that_fails_leaves_nothing(
     with pytest.raises(told, match=str(error)):
         write()
     assert not list(tmp_path.iterdir())
-    with one_writer(path):  # nobody holds it
+    with one_writer(path):  # the lock is free
         pass
 
 
 class _Full:
-    """A place where no byte has room."""
+    """Stand-in for a temporary folder on a full disk."""
 
     def __init__(self, *, dir: Path):  # noqa: A002
         self.folder = dir
@@ -110,8 +110,9 @@ class _Full:
 @pytest.mark.parametrize(
     ("error", "file"),
     [
-        (OSError(errno.ENOSPC, "No space left on device"), "1"),  # as a converter's library has it
-        (RuntimeError("Check 'bin_file' failed"), "1"),  # OpenVINO
+        # Error text of a converter library.
+        (OSError(errno.ENOSPC, "No space left on device"), "1"),
+        (RuntimeError("Check 'bin_file' failed"), "1"),  # error of OpenVINO
         (ValueError("PytorchStreamWriter failed writing file"), "1"),
     ],
 )
@@ -138,7 +139,7 @@ def test_a_name_that_converters_cannot_open(tmp_path: Path) -> None:
         export_folder.require_new(tmp_path / "a\udcff")
 
 
-# === The page beside a model.
+# === The README beside an exported model ===
 
 
 VOCABULARY = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a"]

@@ -66,8 +66,8 @@ def test_names_and_what_does_not_go_together() -> None:
         Wanted("saved_model", "int8")
 
 
-# === The program says what is wrong, and gives the exit code of its kind.
-# That it exports is tested in test_saved_model.py, where the other backends go through it.
+# === The command reports errors with the right exit code. test_saved_model.py tests its exports, on
+# other backends through this command ===
 
 
 @pytest.fixture
@@ -101,7 +101,7 @@ def test_bad_options(preset, tmp_path, capsys):
 
 
 def test_everything_that_an_encoder_gives(preset, tmp_path):
-    """From JAX this goes through a second process, which no folder tells of it."""
+    """The option for hidden states adds all of them. On JAX, a second process passes it on."""
     path = tmp_path / "1"
     kind = {"tensorflow": "litert"}.get(keras.backend.backend(), "torch")
     assert main([preset, str(path), f"--format={kind}", "--output=hidden_states"]) == 0

@@ -1,4 +1,4 @@
-"""Clients that people have: TensorFlow Hub's layer in tf_keras, and saved_model_cli."""
+"""TensorFlow Hub models in existing clients: `hub.KerasLayer` in tf_keras, and saved_model_cli."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ pytest.importorskip("tensorflow")
 CLOSE = {"atol": 1e-5, "rtol": 0}
 VOCABULARY = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abcdefgh", "good", "bad"]
 
-# The classic snippet, and fine-tuning as TensorFlow's tutorial of BERT has it.
+# The usual code for TensorFlow Hub, and fine-tuning as in TensorFlow's BERT tutorial.
 CLIENT = """
 import sys, warnings
 sys.modules["bert_keras"] = sys.modules["tensorflow_text"] = None
@@ -60,7 +60,7 @@ packed = pack([preprocessor.tokenize(texts[:1]), preprocessor.tokenize(texts[1:2
 print({name: value.shape.as_list() for name, value in packed.items()})
 """
 
-# 500 texts, and what breaks servers, to the pair by TensorFlow alone.
+# The preprocessor and the encoder get 500 texts and malformed input, with TensorFlow alone.
 PAIR = """
 import sys
 sys.modules["bert_keras"] = sys.modules["tensorflow_text"] = sys.modules["keras"] = None
@@ -112,7 +112,7 @@ def test_the_pair_answers_as_predict_does(encoder, texts, results) -> None:
         ids = Tokenizer(answering.VOCABULARY)(texts[start : start + 50], max_length=LENGTH)
         expected = encoder.predict_on_batch(ids)
         is_token = ids["padding_mask"].astype(bool)
-        width = is_token.shape[1]  # the preprocessor's own are of one length
+        width = is_token.shape[1]  # outputs of the preprocessor have a fixed length
         mask = results[f"{start}/input_mask"]
         np.testing.assert_array_equal(mask[:, :width], is_token)
         assert not mask[:, width:].any()

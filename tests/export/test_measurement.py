@@ -1,4 +1,4 @@
-"""Each check must find what it is there for."""
+"""Each check of an export's measurement finds the fault that it is made for."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.contracts import TINY, as_trained
 
 
 class Lengths(Client):
-    """Answers with the length of a text, and with a fault where it is told to have one."""
+    """Client that answers with the length of each text, and has a chosen fault."""
 
     names, mask = ("text",), ""
 
@@ -43,7 +43,7 @@ class Lengths(Client):
 
 
 class Texts(Lengths, TextClient):
-    """The same as a SavedModel, which takes bytes."""
+    """Client like a SavedModel's, which takes bytes."""
 
     def answer(self, columns: Any) -> dict[str, np.ndarray]:
         if self.fault == "nothing" and not columns["text"]:
@@ -78,7 +78,7 @@ def test_faults_are_found(fault: str, names: list[str]) -> None:
 
 def test_what_python_reads_is_not_given_broken_bytes() -> None:
     class Ids(Lengths, RuntimeClient):
-        """The same as a model with a tokenizer in Python."""
+        """Client of a runtime model with a tokenizer in Python."""
 
     client = Ids("bytes")
     client.manifest = Manifest("onnx", None, "", 8, {}, False, 0, {}, {})
@@ -117,7 +117,7 @@ def test_what_is_shown() -> None:
     }
 
 
-# === Differences are found where there are some, and times are of calls that were made before.
+# === Differences are found, and latencies are measured after warm-up calls ===
 
 
 VOCABULARY = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abcdefgh"]
@@ -126,7 +126,7 @@ MASKED = {"text": ["a [MASK] b [MASK]", "[MASK]"]}
 
 
 class Answers(Client):
-    """A SavedModel as it should be, or with another score."""
+    """Client of a SavedModel with correct outputs, or with one changed score."""
 
     def __init__(self, predictor: Predictor, add: float = 0.0, drop: int = 0, label: str = ""):
         self.predictor, self.add, self.drop, self.label = predictor, add, drop, label
@@ -157,14 +157,15 @@ class Answers(Client):
 
 
 class Ids(IdsClient):
-    """Another runtime, as it should be, or with one number that is off."""
+    """Client of another runtime with correct outputs, or with one changed number."""
 
     def __init__(self, predictor: Predictor, add: float):
         self.predictor, self.add = predictor, add
 
     def encode(self, columns: Any) -> dict[str, np.ndarray]:
         found = self.predictor.tokenizer(columns["text"])
-        return {features.MASK_POSITIONS: found["token_ids"], **found}  # one too many
+        # An input that the model does not have.
+        return {features.MASK_POSITIONS: found["token_ids"], **found}
 
     def run(self, inputs: Any) -> dict[str, np.ndarray]:
         taken = {name: inputs[name] for name in ("token_ids", "segment_ids", "padding_mask")}
@@ -225,7 +226,7 @@ def test_of_missing_outputs(labels: Predictor) -> None:
 
 
 def test_of_tokens() -> None:
-    """Values at padding may differ."""
+    """Differences at padding tokens are ignored."""
     tags = predictor_of(TokenClassifier, 3)
 
     class Tags(Ids):
@@ -262,7 +263,10 @@ def test_every_timed_request_was_answered_before() -> None:
 
 
 def test_no_call_is_begun_when_the_time_is_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each call takes a second: eight are for batches of one, and eight for batches of 32."""
+    """No call starts after the time limit.
+
+    Each call takes a second. Batches of one text get eight calls, and batches of 32 get eight.
+    """
     now = 0.0
 
     def answer(_batch: Any) -> None:
@@ -276,7 +280,7 @@ def test_no_call_is_begun_when_the_time_is_up(monkeypatch: pytest.MonkeyPatch) -
     assert (now, found[1].p50) == (16.0, 1000.0)
     assert told == [(size, done, measurement.CALLS[size]) for size in (1, 32) for done in range(5)]
 
-    found = measurement.latencies(answer, TEXTS, seconds=0)  # once before, and once timed
+    found = measurement.latencies(answer, TEXTS, seconds=0)  # one warm-up call and one timed call
     assert {size: latency.calls for size, latency in found.items()} == {1: 1, 32: 1}
     assert now == 20.0
 

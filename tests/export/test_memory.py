@@ -1,4 +1,4 @@
-"""Ten thousand calls of all lengths: the process does not grow, and nothing is traced again."""
+"""Ten thousand calls of all lengths need no more memory and no further trace."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ if not Path("/proc/self/statm").is_file():
     pytest.skip("this platform does not tell what a process has", allow_module_level=True)
 
 VOCABULARY = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abcdefgh", "##b"]
-CALLS, WARM, MOST = 10_000, 500, 16  # MB
+CALLS, WARM, MOST = 10_000, 500, 16  # `MOST` is a limit in MB
 
-# oneDNN keeps what it made for the last 1,024 sizes of each operation: without it nothing is kept.
+# oneDNN caches the last 1,024 sizes of each operation, so the client runs without oneDNN.
 CLIENT = """
 import sys
 import numpy, tensorflow as tf

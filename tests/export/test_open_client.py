@@ -1,4 +1,4 @@
-"""Exports, opened as clients do it: they answer like the model, and stand what breaks servers."""
+"""Exports opened by `open_client` give the model's answers and accept malformed texts."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ TOKENIZER = Tokenizer(
     ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abcdefgh", "##b", "the", "test", "film", "."]
 )
 CONFIG = TINY.replace(vocab_size=TOKENIZER.vocab_size, max_positions=32)
-# Of each, a backend that writes it: another would do so in a second process.
+# Format -> a backend that writes it in this process.
 WRITERS = {"openvino": "tensorflow", "litert": "tensorflow", "onnx": "torch", "torch": "torch"}
 RUNTIMES = {"onnx": "onnxruntime", "litert": "ai_edge_litert"}
 

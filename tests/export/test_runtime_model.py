@@ -1,4 +1,4 @@
-"""Each runtime's folder answers as `predict` does, in a process with that runtime alone."""
+"""Runtime folders give the outputs of `predict` in a process with this runtime alone."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ from tests.export.runtimes.conftest import batch_of
 from tests.processes import run_client
 
 BACKEND = keras.backend.backend()
-# The formats that a backend writes itself, of every task; by a second process of one, on
-# TensorFlow what it cannot write, on the others what shows that way.
+# OWN: the formats that this backend writes itself, tested for every task. OTHERS: a format that a
+# second process writes with another backend.
 OWN = {"tensorflow": ("onnx", "openvino", "litert"), "torch": ("onnx", "torch"), "jax": ()}[BACKEND]
 OTHERS = {"tensorflow": "torch", "torch": "litert", "jax": "onnx"}[BACKEND]
 TASKS = ("labels", "pairs", "entities", "questions", "choices", "vectors", "fills", "crf")
 TASKS += ("numbers", "several", "cosines", "encoder")
 EXPORTS = [(name, task) for name in OWN for task in TASKS] + [(OTHERS, "labels")]
-# Tested in every run, because their inputs differ most. `.ci/full` tests all tasks.
+# These tasks run always, because their inputs differ most. `.ci/full` tests all tasks.
 FEW = ("labels", "choices", "fills")
 READERS = {
     "onnx": "onnxruntime",
@@ -40,11 +40,11 @@ READERS = {
     "litert": "ai_edge_litert",
     "torch": "torch",
 }
-ROWS, ALONE = 50, 32  # of a batch, and asked one by one
+ROWS, ALONE = 50, 32  # rows of a batch, and rows that are also run alone
 TEXTS = 500
 
-# Of the labels the tokenizer is opened too, by the library tokenizers; nothing of Keras, nothing
-# of ours. The inputs of the others come ready.
+# The client of "labels" also opens the tokenizer with the tokenizers library. The inputs of other
+# tasks are given. Nothing of Keras or of this package is imported.
 CLIENT = """
 import sys
 for name in ("bert_keras", "keras", "tensorflow"):
@@ -152,7 +152,7 @@ def inputs(tasks, naughty: list[str]) -> dict[str, np.ndarray]:
 
 @pytest.fixture(scope="module")
 def results(request, tasks, inputs, naughty: list[str], tmp_path_factory) -> dict[str, np.ndarray]:
-    """Return the outputs in a new process, from folders that were moved after writing."""
+    """Return the outputs of a new process, from folders that were moved after the export."""
     written, folder = tmp_path_factory.mktemp("written"), tmp_path_factory.mktemp("moved")
     selected = {
         (item.callspec.params["name"], item.callspec.params["task"])
@@ -183,14 +183,14 @@ def test_it_answers_as_predict_does(name: str, task: str, results, tasks, inputs
             kept = is_token if LENGTH_AXIS in axes[key] else ...
             found = results[f"{name}/{task}/{start}/{key}"]
             np.testing.assert_allclose(found[kept], values[kept], atol=1e-5, rtol=0)
-            if task == "labels":  # its tokenizer.json gives the same ids
+            if task == "labels":  # the exported tokenizer.json gives the same ids
                 alike = results[f"{name}/{task}/text{start}/{key}"]
                 np.testing.assert_allclose(alike, values, atol=1e-5, rtol=0)
 
 
 @pytest.mark.parametrize(("name", "task"), CASES)
 def test_rows_do_not_disturb_each_other(name: str, task: str, results, tasks) -> None:
-    """A batch and its rows one by one."""
+    """A row of a batch has the outputs of the row alone."""
     for key in output_axes(tasks[task]):
         together = results[f"{name}/{task}/{TEXTS - ROWS}/{key}"]
         for row in range(ALONE):
@@ -220,7 +220,7 @@ def test_what_cannot_be(tasks, tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
 
 
-# === `export`, Keras's own method: its files answer as the model, or nothing is written.
+# === Keras's method `export`: a file gives the model's outputs, or nothing is written ===
 
 
 HERE = keras.backend.backend()
@@ -235,7 +235,7 @@ FORMATS_HERE = {
     "torch": ("onnx", "openvino", "torch"),
     "jax": (),
 }[HERE]
-# What writes and runs each format.
+# Format -> the packages that write and run it.
 LIBRARIES = {
     "onnx": ("onnxruntime", "tf2onnx" if HERE == "tensorflow" else "onnxscript"),
     "openvino": ("openvino", "tf2onnx" if HERE == "tensorflow" else "onnxscript"),
@@ -260,7 +260,7 @@ def _cases() -> list[Any]:
 
 
 def _run(path: Path, kind: str, inputs: dict[str, np.ndarray]) -> dict[str, Any]:
-    """Return the outputs of a file in its runtime."""
+    """Return the outputs of an exported file in its runtime."""
     if kind == "onnx":
         session: Any = pytest.importorskip("onnxruntime").InferenceSession(path)
         names = [output.name for output in session.get_outputs()]

@@ -1,4 +1,4 @@
-"""An exported model must answer like the Predictor, far from this package."""
+"""A SavedModel gives the answers of Predictor in a process without this package."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ IDS = {
 }
 ON_TENSORFLOW = keras.backend.backend() == "tensorflow"
 
-# What a client does, with TensorFlow and tensorflow-text alone.
+# The client has TensorFlow and tensorflow-text alone.
 CLIENT = """
 import sys
 sys.modules["bert_keras"] = None
@@ -89,7 +89,7 @@ def task() -> Pretrainer:
 
 @pytest.fixture(scope="module")
 def exported(task, tokenizer, tmp_path_factory) -> Path:
-    """A folder with the models; from JAX and PyTorch by way of a second process."""
+    """Return a folder with the models. On JAX and PyTorch, a second process writes them."""
     folder = tmp_path_factory.mktemp("exported")
     assert export.saved_model(task, tokenizer, folder / "demo" / "1", options={"top_k": 3}) == (
         folder / "demo" / "1"
@@ -149,7 +149,7 @@ def test_ids_equal_predict(task, results):
 def test_training_signature_trains(task, results):
     gradients = results["gradients"]
     assert len(gradients) == len(task.trainable_variables)
-    # The key's bias shifts all scores of a query alike, which the softmax does not see.
+    # A key's bias adds the same number to all scores of a query, so the softmax ignores it.
     blind = [v.path.endswith("key/bias") for v in task.trainable_variables]
     assert (gradients[~np.array(blind)] > 1e-7).all()
     first, second = results["dropout"]

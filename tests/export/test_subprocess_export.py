@@ -1,4 +1,4 @@
-"""Arguments and messages of an exporting process. Its exports are tested in test_saved_model.py."""
+"""Arguments and messages of the process that exports. test_saved_model.py tests its exports."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The pair of TensorFlow Hub's text API, as its clients use it."""
+"""Preprocessor and encoder for TensorFlow Hub's text API, used as its clients use them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,8 @@ OURS = {name: TF_HUB[name] for name in ("token_ids", "padding_mask", "segment_id
 
 @pytest.fixture(scope="module")
 def tokenizer() -> Tokenizer:
-    return Tokenizer(VOCABULARY, strip_accents=False)  # which no vocabulary tells
+    # The vocabulary file does not contain this option.
+    return Tokenizer(VOCABULARY, strip_accents=False)
 
 
 @pytest.fixture(scope="module")
@@ -37,7 +38,7 @@ def task() -> Pretrainer:
 
 @pytest.fixture(scope="module")
 def folder(task: Pretrainer, tokenizer: Tokenizer, tmp_path_factory) -> Path:
-    """From JAX and PyTorch by way of a second process; moved afterwards."""
+    """Return an exported folder that was moved. On JAX and PyTorch, a second process writes it."""
     path = tmp_path_factory.mktemp("hub") / "1"
     assert tf_hub(task, tokenizer, path, max_length=10) == path
     return path.rename(path.with_name("2"))
@@ -54,7 +55,7 @@ def encoder(folder: Path) -> Any:
 
 
 def expected_inputs(tokenizer: Tokenizer, rows: list[list[list[int]]], length: int) -> dict:
-    """Each row [CLS] first [SEP] second [SEP], padded."""
+    """Return the padded inputs: each row is [CLS] first [SEP] second [SEP]."""
     found = {name: np.zeros((len(rows), length), np.int32) for name in OURS.values()}
     for index, parts in enumerate(rows):
         ids = [tokenizer.cls_id, *parts[0], tokenizer.sep_id]
@@ -156,7 +157,7 @@ def test_masked_language_model(preprocessor, encoder, task) -> None:
         loss += tf.reduce_mean(outputs["pooled_output"] ** 2)
     moving = list(encoder.mlm.trainable_variables)
     assert None not in tape.gradient(loss, moving)
-    of_pair = len(task.pair.trainable_variables)  # not of `mlm`
+    of_pair = len(task.pair.trainable_variables)  # the pair head is not in `mlm`
     assert len(moving) == len(task.trainable_variables) - of_pair
 
 

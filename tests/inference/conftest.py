@@ -1,4 +1,4 @@
-"""Tiny tasks with random weights, far enough from each other that no two answers are as good."""
+"""Tiny tasks with large random weights, so that no two answers have nearly the same score."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ TAGS = ["O", "B-PER", "I-PER", "B-LOC", "I-LOC"]
 
 
 def _linked(encoder: BertEncoder) -> TokenClassifier:
-    """With transitions that matter."""
+    """Return a token classifier with a CRF whose random transitions change the answers."""
     task = TokenClassifier(encoder, 5, labels=TAGS, crf=True)
     rng = np.random.default_rng(0)
     assert task.crf is not None
@@ -70,7 +70,7 @@ def _task(kind: str) -> Task:
 
 @pytest.fixture(scope="session")
 def task() -> Callable[[str], Task]:
-    """The task of a kind; built once."""
+    """Return a function that builds the task of a kind, once for each kind."""
     return _task
 
 

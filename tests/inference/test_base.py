@@ -1,4 +1,4 @@
-"""The base of all methods that take texts."""
+"""The base class of all methods that take texts."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_a_checkpoint_without_a_head_names_the_call_that_makes_one(
             getattr(predictor, method)(*columns)
 
 
-# === `predictor.json` by itself.
+# === `predictor.json` by itself ===
 
 
 def test_what_is_written_is_read(tmp_path: Path) -> None:
@@ -82,11 +82,11 @@ def test_what_a_file_does_not_say_has_its_default(tmp_path: Path) -> None:
     assert PredictorConfig.read(tmp_path / "predictor.json") == PredictorConfig(7, {}, pairs=False)
 
 
-# === One text has one answer, that of a list of it; every method of every task and Predictor.
+# === One text gets the answer of a list with that text, for every task and for Predictor ===
 
 
 TEXT, OTHER = "hello the world", "unwanted mask"
-# Each method -> the task that answers, and one row of each of its columns.
+# Method -> the task that has it, and two texts for each of its columns.
 ROWS: dict[str, tuple[str, tuple[Any, ...]]] = {
     "predict_scores": ("labels", (TEXT, OTHER)),
     "predict_labels": ("labels", (TEXT,)),
@@ -160,7 +160,7 @@ def test_one_string_is_no_list_of_words() -> None:
 class _Counter:
     @one_or_many("texts", words="lists")
     def lengths(self, texts: Any, lists: Any = None, *, factor: int = 1) -> list[Any]:
-        """Return the lengths of what the method was called with."""
+        """Return the lengths of the texts, or of the lists, that the method received."""
         assert type(texts) is list
         return [factor * len(text) for text in texts] if lists is None else [*map(len, lists)]
 
@@ -178,7 +178,7 @@ def test_columns_come_from_any_container() -> None:
     assert inspect.signature(_Counter.lengths).parameters["factor"].default == 1
 
 
-# === Prompts: kept where there are any, and found by name.
+# === Prompts are kept and are found by name ===
 
 
 _PROMPTS = {"query": "query: ", "plain": ""}
@@ -220,7 +220,7 @@ def test_the_call_comes_before_the_default() -> None:
         prompt_of({}, prompt_name="query")
 
 
-# === Answers of a predictor: values that compare, print and do not change.
+# === Answers of a predictor are immutable values that can be compared and printed ===
 
 
 VALUES = [

@@ -1,4 +1,4 @@
-"""Rows run in few shapes where these are compiled, and what fills a batch up is in no answer."""
+"""Prediction batches have few shapes on compiled backends, and padded rows appear in no answer."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ON_JAX = keras.backend.backend() == "jax"
 
 
 class Echo:
-    """A model that answers with what it is given, and keeps its shapes."""
+    """Model that returns the sum of its inputs and records the shapes of its batches."""
 
     def __init__(self, *more: str) -> None:
         names = ("token_ids", "padding_mask", *more)

@@ -1,4 +1,4 @@
-"""Fills of masks, wherever they stand; see test_predictor.py for those of real models."""
+"""Predictions for mask tokens at any position. test_predictor.py compares with real models."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Options of prompts: logits, and the best of them."""
+"""Multiple choice: the logits of all options and the best option."""
 
 from __future__ import annotations
 

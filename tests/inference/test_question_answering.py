@@ -1,4 +1,4 @@
-"""The best answer is the best of all spans of all windows."""
+"""Question answering: the best answer is the best span over all windows of a context."""
 
 from __future__ import annotations
 
@@ -43,7 +43,8 @@ def test_spans_are_the_best_of_all(data: st.DataObject, count: int, n_best: int)
 
 
 def test_a_span_is_found_where_the_best_starts_and_ends_do_not_fit() -> None:
-    start = np.arange(60, dtype=np.float32)  # the best starts are behind the best ends
+    # Each of the best starts comes after each of the best ends.
+    start = np.arange(60, dtype=np.float32)
     found = best_spans(window_of([True] * 60), start, -start, n_best=5, max_pieces=2)
     assert len(found) == 5
     assert {span.logit for span in found} == {0.0}
@@ -60,7 +61,7 @@ def answer(spans: list[Span], null: float, threshold: float | None = None, n_bes
 def test_the_best_span_of_all_rows() -> None:
     spans = [Span(0, 0, 1.0), Span(0, 1, 2.0), Span(0, 1, 1.5), Span(3, 3, -1.0)]
     found = answer(spans, 0.5)
-    shares = np.exp([2.0, 1.0, -1.0, 0.5])  # a place counts once
+    shares = np.exp([2.0, 1.0, -1.0, 0.5])  # a span found in two windows counts once
     assert (found.text, found.start, found.end) == ("one two", 0, 7)
     assert found.score == pytest.approx(shares[0] / shares.sum(), abs=1e-6)
     assert found.null_score == -1.5
@@ -84,7 +85,10 @@ def test_no_spans_and_white_space() -> None:
 
 
 def brute_force(task, tokenizer, question: str, context: str, **options: Any):
-    """Every span of every window, one window at a time; the best two, and no answer's logit."""
+    """Score every span of every window by itself.
+
+    Return the best two, and the logit of no answer.
+    """
     sizes = {"max_length": 32, "max_question": options["max_question"]}
     rows, windows, (pieces,) = question_rows(
         tokenizer, [Question("", question, context)], stride=options["stride"], **sizes
@@ -113,7 +117,8 @@ def test_answers_are_the_best_of_all(task, tokenizer, max_pieces: int, stride: i
     found = predictor.predict_answers(QUESTIONS, CONTEXTS, **options)
     for question, context, each in zip(QUESTIONS, CONTEXTS, found, strict=True):
         best, null = brute_force(model, tokenizer, question, context, **options)
-        assert len(best) < 2 or best[0][2] - best[1][2] > 1e-4  # or either would do
+        # Otherwise both answers would be correct.
+        assert len(best) < 2 or best[0][2] - best[1][2] > 1e-4
         assert (each.start, each.end) == best[0][:2]
         assert each.text == context[each.start : each.end] != ""
         assert each.null_score == pytest.approx(null - best[0][2], abs=1e-4)

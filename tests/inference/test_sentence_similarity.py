@@ -1,4 +1,4 @@
-"""Vectors are those of the model, and cosines those of the vectors."""
+"""Vectors equal the outputs of the model, and similarities equal the cosines of the vectors."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_similarity(task, tokenizer, kind: str) -> None:
     predictor = Predictor(task(kind), tokenizer)
     found = predictor.similarity(TEXTS, TEXTS[::-1])
     np.testing.assert_allclose(found, found[::-1], atol=1e-5)
-    assert found[2] == pytest.approx(1, abs=1e-5)  # "un" with itself
+    assert found[2] == pytest.approx(1, abs=1e-5)  # the similarity of "un" to itself
     assert np.abs(found).max() < 1 + 1e-5
     one, other = predictor.encode(TEXTS[:1]), predictor.encode(TEXTS[-1:])
     expected = (one @ other.T).item() / np.linalg.norm(one) / np.linalg.norm(other)
@@ -67,7 +67,7 @@ _PROMPTS = {"query": "the wanted ", "plain": ""}
 
 @pytest.fixture
 def prompted(task) -> SentenceEncoder:
-    """Vectors of texts behind a prompt, whose tokens are not pooled."""
+    """Return a sentence encoder with a prompt whose tokens are left out of the pooling."""
     options = {"include_prompt": False, "pooling": ["weightedmean", "cls"], "normalize": False}
     return SentenceEncoder(
         task("vectors").encoder, prompts=_PROMPTS, default_prompt_name="query", **options
@@ -75,7 +75,7 @@ def prompted(task) -> SentenceEncoder:
 
 
 def test_prompts(prompted, tokenizer) -> None:
-    """A prompt is read as a part of the text, and is not pooled."""
+    """A prompt is read together with the text, and its tokens are left out of the pooling."""
     predictor = Predictor(prompted, tokenizer, batch_size=2)
     found = predictor.encode(TEXTS)
     x = tokenizer([_PROMPTS["query"] + text for text in TEXTS], max_length=predictor.max_length)
@@ -158,7 +158,7 @@ def test_pair_scores(task, tokenizer, count: int, activation: str | None) -> Non
     assert found.shape == ((len(TEXTS),) if count == 1 else (len(TEXTS), 3))
     np.testing.assert_allclose(found.reshape(expected.shape), expected, atol=1e-5)
     scores = predictor.predict_scores(TEXTS, TEXTS[::-1])
-    if count == 3:  # probabilities, whatever the activation
+    if count == 3:  # three classes give probabilities, and the activation is not used
         shares = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
         np.testing.assert_allclose(scores, shares, atol=1e-5)
     else:

@@ -1,4 +1,4 @@
-"""The best labels are those of the model's logits."""
+"""Text classification: the predicted labels have the highest logits."""
 
 from __future__ import annotations
 

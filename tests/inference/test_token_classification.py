@@ -1,4 +1,4 @@
-"""Entities are cut from the text as it was given."""
+"""Token classification: the offsets of an entity refer to the unchanged text."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ TAGS = ["O", "B-PER", "I-PER", "B-LOC", "I-LOC"]
 @settings(max_examples=300, deadline=None)
 @given(tags=st.lists(st.sampled_from(TAGS), max_size=12))
 def test_entities_are_those_of_conlleval(tags: list[str]) -> None:
-    """As the metric reads the same tags."""
+    """Entities are the spans that the metric `entity_spans` finds in the same tags."""
     text = " ".join(f"w{number}" for number in range(len(tags)))
     words = words_of(text)
     scores = np.arange(len(tags)).tolist()
@@ -38,7 +38,7 @@ def test_entities_are_those_of_conlleval(tags: list[str]) -> None:
 
 
 def _joined(text: str, tags: str, scores: list[float] | None = None) -> list[Entity]:
-    """Of a model whose labels are these tags."""
+    """Return the entities of a text whose words have these tags."""
     names = tags.split()
     labels = [Label(*each) for each in zip(names, scores or [1.0] * len(names), strict=True)]
     return entities_of(text, words_of(text), labels, entity_tags(names))
@@ -63,7 +63,7 @@ def test_words_join_to_entities() -> None:
         ("B-X M-X E-X S-X O", [(0, 5), (6, 7)]),
         ("B-X I-X L-X U-X O", [(0, 5), (6, 7)]),
         ("B I O B B", [(0, 3), (6, 7), (8, 9)]),
-        ("S I B-X N I", [(4, 5)]),  # parts of speech, and a tag
+        ("S I B-X N I", [(4, 5)]),  # labels without a prefix (parts of speech) beside an entity tag
         ("S N V N S", []),
     ],
 )
@@ -81,7 +81,7 @@ SENTENCES = [
 
 
 def expected_tags(model, tokenizer, words: list[str]) -> list[Label]:
-    """Of a sentence that fits."""
+    """Return the labels that the model gives to a sentence that fits into one window."""
     ids = [tokenizer.text_ids([word])[0] for word in words]
     row = [tokenizer.cls_id, *[i for word in ids for i in word], tokenizer.sep_id]
     x = {"token_ids": np.array([row]), "segment_ids": np.zeros((1, len(row)))}
@@ -111,7 +111,7 @@ def test_tags_are_those_of_first_pieces(task, tokenizer) -> None:
 
 
 def test_a_long_sentence_is_tagged_to_its_end(task, tokenizer) -> None:
-    """In parts of whole words, 30 pieces each: every part as if it stood alone."""
+    """A long sentence is split between words. Each part gets the tags that it gets by itself."""
     words = SENTENCES[3]
     parts = [w.words[w.is_first] for w in word_windows(tokenizer, 0, words, max_length=32)]
     assert len(parts) == 3
@@ -135,7 +135,7 @@ def test_entities_cut_the_text(task, tokenizer) -> None:
             assert entity.label in ("PER", "LOC")
             assert 0 < entity.score <= 1
         assert all(a.end <= b.start for a, b in pairwise(entities))
-    assert found[2][-1].start > 200  # beyond the first window
+    assert found[2][-1].start > 200  # after the end of the first window
 
 
 def test_no_sentences_and_wrong_ones(task, tokenizer) -> None:
@@ -149,10 +149,10 @@ def test_no_sentences_and_wrong_ones(task, tokenizer) -> None:
         Predictor(task("labels"), tokenizer).predict_entities(["a"])
 
 
-# === The best tags and their chances, against all paths one by one.
+# === Viterbi decoding and marginals, compared with an enumeration of all paths ===
 
 
-# One token, gaps, nothing, everything.
+# Rows with one token, with gaps, with no token, and with all tokens.
 COUNTED = np.array([[0, 0, 1, 0, 0], [0, 1, 0, 1, 1], [0] * 5, [1] * 5])
 
 
@@ -182,7 +182,10 @@ def test_marginals_are_sums_over_all_paths():
 
 
 def test_tags_that_a_field_forbids():
-    """Minus infinity is a score: here tag 0 may follow nothing but tag 1."""
+    """A transition with a score of minus infinity is never decoded.
+
+    Here tag 0 may follow only tag 1.
+    """
     values = potentials(1, 5, 3)
     values[:, :, [0, 2, 3], 0] = -np.inf
     tags = token_classification.decode(values, np.ones((1, 5)))[0]
@@ -195,7 +198,7 @@ def test_shapes_that_do_not_fit():
         token_classification.decode(potentials(4, 5, 3), np.ones((4, 6)))
 
 
-# === Beginnings and ends of the words of a text.
+# === Start and end offsets of the words of a text ===
 
 
 LETTERS = "aB1 .,(-'s$\t\n\u3000中国、，あé\u0301😀\u200d\ufe0f\x00"

@@ -1,4 +1,4 @@
-"""Attention of few tokens at a time is attention: outputs and gradients, however it is divided."""
+"""Attention on JAX in chunks of queries equals full attention, in outputs and gradients."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ GIVEN: dict[str, dict[str, Any]] = {
     "one mask for all": {"bias": None, "mask": PAIRS[:1]},
     "bias": {"bias": BIAS, "mask": None},
 }
-# Scores that are in work at once: of all rows; of two, which leaves a row; of one; of three of the
+# Number of scores per chunk: all rows, two rows with one row left over, one row, and three of the
 # seven queries of a row.
 DIVIDED = {
     "all": (10**6, 8),
@@ -74,7 +74,8 @@ def test_outputs_and_gradients(given: str, divided: str) -> None:
     np.testing.assert_allclose(found, expected, atol=1e-6)
     for one, other in zip(gradients, expected_gradients, strict=True):
         np.testing.assert_allclose(one, other, atol=2e-6)
-    # Divided as it should be: a loop for the rows, one within it for the queries.
+    # The chunks are loops in the traced program: one over the rows, and one inside it over the
+    # queries.
     anew = jax.make_jaxpr(lambda x, y, z: jax_kernels.cpu_attention(x, y, z, None, None))
     assert str(anew(QUERY, KEY, VALUE)).count("scan[") == {"all": 0, "queries": 2}.get(divided, 1)
 
@@ -113,7 +114,7 @@ def test_no_number_is_the_square_of_a_long_row(monkeypatch: pytest.MonkeyPatch) 
 
 
 def _sizes(program: Any) -> list[int]:
-    """Of all that a program computes, and the programs within it."""
+    """Return the sizes of all arrays that a program and its inner programs compute."""
     found = []
     for step in program.eqns:
         found += [int(np.prod(each.aval.shape)) for each in step.outvars]
@@ -135,7 +136,7 @@ def test_sizes_that_are_not_known_are_left_to_keras() -> None:
     np.testing.assert_allclose(exported.call(given), expected, atol=1e-6)
 
 
-# === JAX's kernels: dropout as random as its purpose asks, derivatives of every kind.
+# === JAX's kernels: statistics of dropout, and derivatives in every mode ===
 
 
 if keras.backend.backend() != "jax":
@@ -143,7 +144,7 @@ if keras.backend.backend() != "jax":
 
 _COUNT = 1 << 19
 _RATE = 0.1
-# A layer's calls one after the other; other layers; what is next to zero.
+# Seeds of successive calls of one layer, of other layers, and near zero.
 _SEEDS = [*((7, count) for count in range(1, 6)), (8, 1), (1 << 30, 1), (0, 0), (1, 0), (0, 1)]
 
 
@@ -155,7 +156,7 @@ def is_dropped() -> np.ndarray:
 
 
 def _correlation(first: np.ndarray, second: np.ndarray) -> float:
-    """In standard deviations of that of independent ones."""
+    """Return the correlation in units of the standard deviation for independent values."""
     return float(np.corrcoef(first, second)[0, 1]) * np.sqrt(len(first))
 
 
@@ -165,7 +166,7 @@ def test_as_many_as_asked(is_dropped: np.ndarray) -> None:
 
 
 def test_rows_and_columns_are_no_pattern(is_dropped: np.ndarray) -> None:
-    """The number of dropped values in a row varies as with independent coins."""
+    """The number of dropped values per row and column varies as in a binomial distribution."""
     for axis in (1, 2):
         counts = is_dropped.reshape(len(_SEEDS), -1, 128).sum(axis=axis)
         size = is_dropped.reshape(len(_SEEDS), -1, 128).shape[axis]
@@ -188,7 +189,7 @@ def test_calls_are_independent(is_dropped: np.ndarray) -> None:
 
 
 def test_layers_do_not_drop_the_same_moved() -> None:
-    """Seeds whose hashes meet, some places further on: as often as layers of a large model have."""
+    """Two layers do not drop the same pattern at an offset, even if their hashed seeds overlap."""
     distance, count = 5, 3
     moved = (7 + distance * jax_kernels._STRIDE) % 2**32
     masks = [
@@ -221,7 +222,7 @@ def test_where_a_logit_is_no_number_no_label_is_right() -> None:
 
 @pytest.mark.parametrize("kernel", ["gelu", "layer_norm"])
 def test_forwards_and_twice(kernel: str) -> None:
-    """Tangents are those of Keras's operations, and so are gradients of gradients."""
+    """Forward derivatives and second derivatives equal those of Keras's operations."""
     draw = np.random.default_rng(3)
     x, direction, weights = draw.normal(size=(3, 5, 16)).astype("float32")
     gamma, beta = draw.normal(size=(2, 16)).astype("float32")

@@ -1,4 +1,4 @@
-"""cuDNN's attention is asked as it must be; its mathematics, by XLA, is that of the mask."""
+"""Arguments for cuDNN's attention on JAX. Their meaning is checked with XLA's implementation."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if keras.backend.backend() != "jax":
 
 DRAW = np.random.default_rng(11)
 QUERY, KEY, VALUE = (jnp.asarray(DRAW.normal(size=(4, 6, 2, 8)), jnp.float32) for _ in range(3))
-# Padding at the end, at the beginning, within, and none.
+# Padding at the end, at the beginning, in the middle, and none.
 MASK = np.array([[1, 1, 1, 1, 0, 0], [0, 0, 1, 1, 1, 1], [1, 0, 1, 0, 0, 1], [1] * 6], bool)
 KEYS = jnp.asarray(MASK)[:, None, None]
 PAIRS = KEYS & jnp.ones((1, 1, 6, 1), bool)
@@ -37,7 +37,7 @@ def _flash(query: Any, key: Any, value: Any) -> Any:
 
 @pytest.fixture
 def asked(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
-    """Calls of `jax.nn.dot_product_attention` on a pretended GPU that has the kernel."""
+    """Return the options of all calls of JAX's attention, recorded on a simulated GPU."""
     found: list[dict[str, Any]] = []
 
     def heard(query: Any, key: Any, value: Any, **options: Any) -> Any:

@@ -1,4 +1,4 @@
-"""A backend's own kernels answer as Keras's composition does, and have its gradients."""
+"""Each backend's own kernels have the outputs and gradients of Keras's operations."""
 
 from __future__ import annotations
 
@@ -22,7 +22,10 @@ SEED = np.array([7, 0], "int64")
 def _same(
     ours: Callable[..., Any], keras_own: Callable[..., Any], *x: np.ndarray, atol: float = 1e-5
 ) -> None:
-    """Outputs, and gradients of a sum that weighs each output differently."""
+    """Assert that outputs and gradients are equal.
+
+    The gradients are of a sum with random weights.
+    """
     found, expected = (
         ours(*map(ops.convert_to_tensor, x)),
         keras_own(*map(ops.convert_to_tensor, x)),
@@ -146,7 +149,7 @@ def test_dropped_has_the_rate_and_its_gradient_drops_the_same() -> None:
 
 
 def test_dropped_neighbours_are_independent() -> None:
-    """Two numbers of one draw of 32 or 64 bits are dropped together as often as any two."""
+    """Dropout of neighbouring values is independent, although they share one draw of bits."""
     kept = numpy(kernels.dropped(ops.ones((200_000,)), 0.5, _seed(SEED))) > 0
     for distance in (1, 2, 3, 4):
         together = (kept[:-distance] == kept[distance:]).mean()

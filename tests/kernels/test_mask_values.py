@@ -1,4 +1,4 @@
-"""Finite values in place of minus infinity."""
+"""Finite numbers that replace minus infinity in masks."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from tests.contracts import numpy
 def test_it_is_finite_and_leaves_nothing_of_a_key(dtype: str) -> None:
     low = ops.cast(lowest(dtype), dtype)
     assert np.isfinite(numpy(ops.cast(low, "float32")))
-    # Beside a bias as large as biases get, and where all keys are masked.
+    # The value masks a key beside a large bias, and keeps the softmax finite if all keys are
+    # masked.
     scores = ops.stack([ops.cast(50.0, dtype), low + ops.cast(50.0, dtype)])
     np.testing.assert_array_equal(numpy(ops.cast(ops.softmax(scores), "float32")), [1, 0])
     assert lowest("float32") == MASKED

@@ -1,4 +1,4 @@
-"""Decomposed operations equal the backend's own."""
+"""Decomposed operations for ONNX equal the backend's own operations."""
 
 from __future__ import annotations
 

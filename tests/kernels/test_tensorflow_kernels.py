@@ -1,4 +1,4 @@
-"""Gradients of our own on TensorFlow: by every kind of tape, and without traces of them."""
+"""Custom gradients on TensorFlow work with every kind of tape and leave nothing in its registry."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ DIFFERENTIABLE = [name for name in KERNELS if name != "is_highest"]
 
 
 def seven_times(x: Any) -> Any:
-    """Return the squares of `x` with a wrong gradient, to tell ours from the automatic one."""
+    """Return the squares of `x` with a wrong gradient, which shows that it is used."""
     return with_gradient("square", x * x, [x], lambda dy: [7.0 * dy])
 
 
@@ -63,7 +63,7 @@ def test_a_gradient_that_is_some_rows_of_a_table() -> None:
 
 @pytest.mark.parametrize("name", DIFFERENTIABLE)
 def test_all_gradients_of_a_kernel_are_one(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Eager, traced, of a whole graph, by TensorFlow's registry; first and second derivatives."""
+    """First and second derivatives are equal in eager mode, in graphs and by the registry."""
     x, kernel = tf.constant(X), KERNELS[name]
 
     def first(x: Any) -> Any:
@@ -82,7 +82,8 @@ def test_all_gradients_of_a_kernel_are_one(name: str, monkeypatch: pytest.Monkey
     assert registered() == before
     monkeypatch.setattr(tensorflow_kernels, "record", None)
     expected = [tf.function(first)(x), tf.function(second)(x)]
-    assert (registered() > before) == (name != "tied_logits")  # which has TensorFlow's gradient
+    # `tied_logits` uses TensorFlow's own gradient
+    assert (registered() > before) == (name != "tied_logits")
     for way, values in found.items():
         for mine, theirs in zip(values, expected, strict=False):
             np.testing.assert_allclose(mine, theirs, atol=1e-3, rtol=1e-3, err_msg=way)
@@ -116,7 +117,10 @@ def test_recomputed(is_traced: bool) -> None:
 
 
 def test_what_is_recomputed_is_computed_after_the_gradient() -> None:
-    """Otherwise TensorFlow's optimizer finds it computed, and keeps it."""
+    """A recomputation depends on the gradient.
+
+    TensorFlow's optimizer would otherwise reuse the result.
+    """
 
     @tf.function
     def run(x: Any) -> Any:
@@ -141,7 +145,7 @@ def test_without_the_private_module(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_saved_model_needs_no_gradient_of_ours(tmp_path: Path) -> None:
-    """It is differentiated where `bert_keras` is not, and loading it registers nothing."""
+    """A SavedModel has gradients without `bert_keras`, and loading it registers nothing."""
     module = tf.Module()
     run = tf.function(
         lambda x: kernels.gelu_to_train(KERNELS["layer_norm"](KERNELS["dropped"](x))),

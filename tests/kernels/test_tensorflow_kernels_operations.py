@@ -1,4 +1,4 @@
-"""TensorFlow's kernels within a traced function, with shapes known and unknown."""
+"""TensorFlow's kernels in a traced function, with known and unknown shapes."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_halves_stay_halves(name: str, dtype: str) -> None:
 
 
 def test_a_slope_has_a_slope() -> None:
-    """Second derivatives, which the gradients of these functions must have too."""
+    """The gradients of these functions have gradients themselves."""
     x = tf.constant(X)
     with tf.GradientTape() as outer:
         outer.watch(x)

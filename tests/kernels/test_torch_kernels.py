@@ -1,4 +1,4 @@
-"""oneDNN's product is PyTorch's own, with the same gradients, and theirs."""
+"""oneDNN's matrix product equals PyTorch's, with equal first and second derivatives."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def linear() -> Any:
 
 
 def _weights(torch: Any, *, transposed: bool) -> tuple[Any, Any]:
-    """A leaf, and what is made of it: [7, 16]."""
+    """Return a leaf tensor and the weight of shape [7, 16] that is made from it."""
     leaf = torch.randn((16, 7) if transposed else (7, 16), requires_grad=True)
     return leaf, leaf.t() if transposed else leaf
 
@@ -70,7 +70,7 @@ def test_of_a_slice(torch: Any, linear: Any) -> None:
 
 @pytest.mark.parametrize("transposed", [False, True])
 def test_a_gradient_lies_as_its_weight(torch: Any, linear: Any, transposed: bool) -> None:
-    """Else PyTorch copies it for the optimizer."""
+    """A gradient has the memory layout of its weight, so that the optimizer need not copy it."""
     leaf, weight = _weights(torch, transposed=transposed)
     linear(torch.randn(3, 5, 16), weight).sum().backward()
     assert leaf.grad.stride() == leaf.stride()
@@ -106,7 +106,8 @@ def test_gradients_of_each_example(torch: Any, linear: Any) -> None:
         return torch.func.vmap(gradient, in_dims=(None, 0))(weight, x)
 
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "There is a performance drop")  # one by one
+        # `torch.func.vmap` warns that it runs the samples one by one.
+        warnings.filterwarnings("ignore", "There is a performance drop")
         mine = of_each(linear)
     torch.testing.assert_close(mine, of_each(torch.nn.functional.linear), atol=1e-5, rtol=0)
 
@@ -125,7 +126,7 @@ def test_of_doubles_and_halves(torch: Any, linear: Any) -> None:
 
 
 def test_a_traced_program_has_pytorchs_product(torch: Any, linear: Any) -> None:
-    """So that an exported one needs no oneDNN."""
+    """An exported program contains PyTorch's own product, so that it does not need oneDNN."""
 
     class Program(torch.nn.Module):
         def forward(self, x: Any, weight: Any) -> Any:

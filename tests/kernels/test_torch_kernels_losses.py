@@ -1,4 +1,4 @@
-"""Losses of a few rows at a time are those of all: with their gradients, and theirs."""
+"""Losses in chunks of rows equal the loss over all rows, with first and second derivatives."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def torch() -> Any:
 
 @pytest.fixture(params=[1, 2 * CLASSES, 2**20], ids=["one row", "two rows", "all"])
 def losses(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """The function, so many rows at a time."""
+    """Return the loss function for one size of the chunks."""
     from bert_keras.kernels import torch_kernels
 
     monkeypatch.setattr(torch_kernels, "_AT_ONCE", request.param)

@@ -1,4 +1,7 @@
-"""PyTorch's kernels, where they could differ from what Keras composes (see test_kernels.py)."""
+"""PyTorch's kernels in cases of their own.
+
+test_kernels.py compares them with Keras's operations.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,7 @@ if keras.backend.backend() != "torch":
 
 
 def test_dropout_of_a_shape_alone() -> None:
-    """Keras asks on the meta device, which draws nothing."""
+    """Dropout works on the meta device, which Keras uses to infer shapes."""
     x = torch.ones((2, 3), device="meta")
     assert torch_kernels.dropped(x, 0.5, torch.tensor([1, 2], device="meta")).shape == (2, 3)
 
@@ -26,7 +29,7 @@ def test_dropout_keeps_the_dtype(dtype: torch.dtype) -> None:
 
 
 def test_heads_may_be_views() -> None:
-    """Attention of heads that lie apart in memory is that of copies of them."""
+    """Attention of heads that are views into one tensor equals attention of contiguous copies."""
     heads = torch.randn((2, 6, 3, 2, 8), generator=torch.Generator().manual_seed(1)).unbind(2)
     mask = torch.ones((2, 1, 1, 6), dtype=torch.bool)
     query, key, value = heads
@@ -43,7 +46,7 @@ def test_the_kernel_of_attention_is_asked_for(monkeypatch: pytest.MonkeyPatch) -
     told = torch_kernels.attention_kernel
     assert told("float32", False).endswith("(flash)")
     assert "no fused kernel takes a learned bias of float32 on cpu" in told("float32", True)
-    # As of a build without it: PyTorch is asked for what it has not, and the next one is tried.
+    # If a build of PyTorch lacks the first kernel, the next one of the table is tried.
     flash, efficient, _ = torch_kernels._FUSED
     monkeypatch.setattr(torch_kernels, "_FUSED", {efficient: "the memory-efficient one"})
     assert "no fused kernel takes a mask of float32 on cpu" in told("float32", False)

@@ -1,4 +1,4 @@
-"""Self-attention: its contract, its formula, padding, dropout."""
+"""Self-attention: shapes, the formula, padding and dropout."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_view_contract():
 
 
 def test_probabilities_weigh_the_values(attention):
-    """The fused kernel and the formula agree: softmax(QK / sqrt(K)) V, heads side by side."""
+    """The fused kernel equals the formula softmax(QK / sqrt(K)) V with concatenated heads."""
     x, padding_mask = _arguments(7)
     probabilities = numpy(AttentionProbabilities(attention)(x, padding_mask))
     values = numpy(attention.value(x)).reshape(3, 7, 2, 4)
@@ -58,7 +58,7 @@ def test_probabilities_sum_to_one_over_real_tokens(attention):
 
 
 def test_every_token_may_have_a_mask_of_its_own(attention):
-    """Two halves of a row, each attending to itself, are two rows; with the kernel and without."""
+    """A mask per query lets two halves of a row attend to themselves, as two separate rows do."""
     x, _ = _arguments(7)
     half = np.arange(7) < 3
     mask = np.tile(half[:, None] == half, (3, 1, 1))
@@ -93,7 +93,7 @@ def test_dropout_drops_probabilities_in_training_only():
     contracts.assert_close(numpy(layer(x, padding_mask)), inferred)
     assert np.abs(numpy(layer(x, padding_mask, training=True)) - inferred).max() > 1e-3
     mean = np.mean([numpy(layer(x, padding_mask, training=True)) for _ in range(100)], axis=0)
-    np.testing.assert_allclose(mean, inferred, atol=0.5)  # unbiased
+    np.testing.assert_allclose(mean, inferred, atol=0.5)  # dropout does not change the mean
 
 
 @pytest.mark.parametrize("training", [False, True])

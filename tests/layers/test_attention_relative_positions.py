@@ -1,4 +1,4 @@
-"""Scores of distances. Within a model they are compared with NumPy in test_encoder.py."""
+"""Relative position scores. test_encoder.py compares whole models with NumPy."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.contracts import numpy
 
 
 def _heads(length: int) -> tuple[np.ndarray, np.ndarray]:
-    """Queries and keys [batch, length, heads, size]."""
+    """Return random queries and keys, [batch, length, heads, size]."""
     generator = np.random.default_rng(length)
     query, key = generator.normal(size=(2, 3, length, 2, 4)).astype("float32")
     return query, key
@@ -22,14 +22,15 @@ def test_only_the_distance_counts(name: str) -> None:
     layer = RELATIVE[name](12, 4)
     layer.build(None)
     contracts.as_trained(layer)
-    query, key = (np.broadcast_to(x[:, :1], x.shape) for x in _heads(7))  # all tokens alike
+    query, key = (np.broadcast_to(x[:, :1], x.shape) for x in _heads(7))  # all tokens are equal
     scores = numpy(layer(query, key))
     assert scores.shape == (3, 2, 7, 7)
     for distance in range(-6, 7):
         diagonal = np.diagonal(scores, distance, axis1=2, axis2=3)
         expected = diagonal[..., :1].repeat(len(diagonal.T), -1)
         np.testing.assert_allclose(diagonal, expected, rtol=1e-5, atol=1e-7)
-    assert np.abs(scores - scores.swapaxes(2, 3)).max() > 0.01  # before is not behind
+    # The score of a distance depends on its sign.
+    assert np.abs(scores - scores.swapaxes(2, 3)).max() > 0.01
 
 
 def test_keys_count_in_one_of_them() -> None:

@@ -1,4 +1,4 @@
-"""Layers that save their adapters: into files, out of files, and out of files without any."""
+"""Layers with quantised kernels and LoRA adapters: saving, loading, and files without adapters."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ MODES = (None, "int8", "int4")
 
 
 def _model(kind: str, mode: str | None = None, rank: int = 0) -> tuple[keras.Model, Any, Any]:
-    """Return a model of one layer, with values that are not the initial ones."""
+    """Return a model of one layer with random weights, its layer and an input."""
     layer, x = MAKE[kind]()
     inputs = keras.Input(x.shape[1:], dtype=x.dtype.name.replace("64", "32"))
     model = keras.Model(inputs, layer(inputs))
@@ -57,7 +57,7 @@ def test_weights_of_an_adapted_layer(kind: str, mode: str | None, tmp_path: Path
     for weight in other.weights:
         weight.assign(np.zeros(weight.shape))
     model.save_weights(tmp_path / "model.weights.h5")
-    assert layer.lora_enabled  # saving changes nothing
+    assert layer.lora_enabled  # saving does not change the layer
     other.load_weights(tmp_path / "model.weights.h5")
     for found, expected in zip(other.weights, model.weights, strict=True):
         np.testing.assert_array_equal(numpy(found), numpy(expected))
@@ -66,7 +66,10 @@ def test_weights_of_an_adapted_layer(kind: str, mode: str | None, tmp_path: Path
 
 @pytest.mark.parametrize("kind", MAKE)
 def test_weights_of_a_plain_layer_for_an_adapted_one(kind: str, tmp_path: Path) -> None:
-    """The adapter starts as zero, and can learn: one of its matrices is not zero."""
+    """Weights of a plain layer load into a layer with LoRA, whose adapter then starts at zero.
+
+    One of the two adapter matrices is not zero, so that the adapter can learn.
+    """
     plain, _, x = _model(kind)
     adapted, layer, _ = _model(kind, rank=2)
     plain.save_weights(tmp_path / "model.weights.h5")
@@ -77,7 +80,7 @@ def test_weights_of_a_plain_layer_for_an_adapted_one(kind: str, tmp_path: Path) 
     assert not second.any()
 
 
-# Keras looks through the whole model before it raises.
+# Keras visits the whole model before it raises.
 @pytest.mark.filterwarnings("ignore:Skipping nested container")
 @pytest.mark.parametrize("kind", MAKE)
 @pytest.mark.parametrize(
@@ -92,7 +95,7 @@ def test_what_does_not_fit(kind: str, rank: int, message: str, tmp_path: Path) -
 
 @pytest.mark.parametrize("kind", MAKE)
 def test_a_layer_of_the_users_own_model(kind: str, tmp_path: Path) -> None:
-    """Keras's config of the layer keeps the rank, and here also the scale."""
+    """A layer with LoRA keeps its rank and scale in a user's own `.keras` file."""
     model, layer, x = _model(kind, rank=2)
     model.save(tmp_path / "model.keras")
     loaded: Any = keras.saving.load_model(tmp_path / "model.keras")
@@ -101,7 +104,7 @@ def test_a_layer_of_the_users_own_model(kind: str, tmp_path: Path) -> None:
     np.testing.assert_array_equal(numpy(loaded(x)), numpy(model(x)))
 
 
-# === Seeds and initial weights.
+# === Seeds and initial weights ===
 
 
 _ONES = np.ones((4, 100), "float32")
@@ -136,9 +139,9 @@ def test_share_and_scale():
 
 def test_initial_weights_are_cut_at_two_deviations():
     values = numpy(truncated_normal(0.02)((200, 100)))
-    # On PyTorch, Keras lets a few in a million through.
+    # On PyTorch, Keras lets a few values in a million exceed the limit.
     assert np.quantile(np.abs(values), 0.999) <= 0.04
-    # Cutting at two deviations leaves 0.88 of the deviation.
+    # Truncation at two standard deviations leaves 0.88 of the standard deviation.
     assert abs(values.std() - 0.88 * 0.02) < 0.001
 
 

@@ -1,4 +1,4 @@
-"""Calls of layers without Keras's preparations, and the calls that Keras prepares."""
+"""Direct calls of layers, and the cases that still need the preparations of Keras."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def _tensor(dtype: str = "float32") -> Any:
 
 
 class Owner(keras.layers.Layer):
-    """A layer that calls a function of its input."""
+    """Layer that calls a function of its input."""
 
     def __init__(self, function: Callable[[Any], Any], **options: Any):
         super().__init__(**options)
@@ -43,7 +43,7 @@ class Owner(keras.layers.Layer):
 
 @pytest.fixture
 def prepared(monkeypatch: pytest.MonkeyPatch) -> list[keras.layers.Layer]:
-    """The layers that Keras has prepared a call for."""
+    """Return a list that collects each layer whose call Keras prepares."""
     found: list[keras.layers.Layer] = []
     call = keras.layers.Layer.__call__
 
@@ -154,7 +154,7 @@ def test_inputs_that_are_no_tensors_of_the_layer(
         assert not prepared
 
 
-@torch_alone  # on other backends a tensor takes no attribute, or not each
+@torch_alone  # elsewhere a tensor does not accept every attribute
 def test_an_input_with_a_mask(prepared: list[keras.layers.Layer]) -> None:
     dense = _dense()
     prepared.clear()
@@ -178,7 +178,7 @@ def test_a_layer_that_is_not_built(prepared: list[keras.layers.Layer]) -> None:
 
 
 def test_another_scope_of_dtypes(prepared: list[keras.layers.Layer]) -> None:
-    """A layer of float32 within one of halves has weights of float32."""
+    """A float32 layer within a mixed precision layer keeps float32 weights."""
     dense = _dense()
     owner = Owner(lambda x: dense(keras.ops.cast(x, "float32")), dtype="mixed_bfloat16")
     prepared.clear()
@@ -302,7 +302,7 @@ def test_training_may_be_said_to_every_layer(prepared: list[keras.layers.Layer])
     assert not prepared
 
 
-@torch_alone  # others collect a loss of symbolic tensors too
+@torch_alone  # other backends collect a loss of symbolic tensors too
 def test_a_loss_is_that_of_the_last_call() -> None:
     layer = HiddenDistance()
     mask = keras.ops.ones((2, 3), dtype="int32")

@@ -1,4 +1,4 @@
-"""The layer is Keras's: weights, outputs, policies."""
+"""Layer normalisation has the weights, outputs and dtype policies of Keras's layer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The conditional random field, against all paths one by one."""
+"""Conditional random field, compared with an enumeration of all paths."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_is_float32_throughout():
 def test_likelihood_is_that_of_one_among_all_paths(seed: int):
     values = potentials(4, 5, 3, seed)
     tags = np.random.default_rng(seed).integers(0, 3, (4, 5))
-    seen = np.where(COUNTED, tags, -100)  # what is not counted may be anything
+    seen = np.where(COUNTED, tags, -100)  # tags of tokens that are not counted may have any value
     found = numpy(log_likelihood(values, seen, COUNTED))
     for row, counted in enumerate(COUNTED):
         paths = every_path(values[row], counted)

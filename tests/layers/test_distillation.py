@@ -1,4 +1,4 @@
-"""The distance of two states."""
+"""Cosine distance between two hidden states."""
 
 from __future__ import annotations
 

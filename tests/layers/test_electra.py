@@ -1,4 +1,4 @@
-"""ELECTRA's generator: an encoder over another's embeddings."""
+"""ELECTRA's generator, which shares the embeddings of an encoder."""
 
 from __future__ import annotations
 
@@ -44,12 +44,12 @@ def test_symbols_have_the_shape_of_the_values():
     ids = np.zeros((2, 5), "int32")
     embeddings(ids)
     assert generator(ids).shape == (2, 5, 4) == generator.compute_output_spec(ids).shape
-    # The tables are the encoder's: shared, not copied.
+    # The embedding tables are shared with the encoder, not copied.
     assert embeddings.token in embeddings._layers
     assert any(weight is embeddings.token.embeddings for weight in generator.weights)
 
 
-# === Tokens drawn in place of masks.
+# === Masked tokens are replaced by sampled tokens ===
 
 
 IDS = np.arange(5, 17).reshape(2, 6)
@@ -57,7 +57,7 @@ POSITIONS = np.array([[1, 4, 0], [5, 0, 0]])
 
 
 def certain(tokens: np.ndarray, vocab_size: int = 20) -> np.ndarray:
-    """Logits that leave no doubt."""
+    """Return logits with which one token is always sampled."""
     return 100.0 * np.eye(vocab_size, dtype="float32")[tokens]
 
 
@@ -65,7 +65,7 @@ def test_puts_tokens_where_masks_were():
     seen = numpy(TokenReplacement()(IDS, certain(np.array([[1, 2, 3], [4, 0, 0]])), POSITIONS))
     expected = IDS.copy()
     expected[0, 1], expected[0, 4], expected[1, 5] = 1, 2, 4
-    np.testing.assert_array_equal(seen, expected)  # unused slots change nothing
+    np.testing.assert_array_equal(seen, expected)  # unused mask positions change nothing
 
 
 def test_draws_by_the_distribution():

@@ -1,4 +1,4 @@
-"""Token, position and segment embeddings: contract, sums, bounds."""
+"""Token, position and segment embeddings: shapes, sums and limits of ids."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_all_positions_can_be_used_but_no_more():
 
 @pytest.mark.parametrize("kind", ["absolute", "sinusoidal"])
 def test_positions_may_be_given(kind):
-    """As of two examples in a row, which may then be longer than there are positions."""
+    """Given positions are used. A packed row may be longer than the position table."""
     layer = contracts.as_built(_make(position_embedding=kind, position_offset=2), *_arguments(7))
     ids, segments = _arguments(7)
     places = np.tile(np.arange(7, dtype="int32"), (3, 1))
@@ -90,7 +90,7 @@ def test_positions_may_be_given(kind):
 
 
 def test_dropout_comes_last_and_in_training_only():
-    """After the norm: what is left is scaled, the rest is zero."""
+    """Dropout is applied after the layer normalisation, and only in training."""
     layer = contracts.as_built(_make(dropout=0.5), *_arguments(7))
     inferred = numpy(layer(*_arguments(7)))
     contracts.assert_close(numpy(layer(*_arguments(7), training=False)), inferred)

@@ -1,4 +1,4 @@
-"""Frozen weights do not move: every registered layer with weights, by every way to freeze it."""
+"""Training does not change frozen weights, in any layer and by any way of freezing."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from bert_keras.layers.embeddings import FixedTable
 from bert_keras.layers.heads import MaskedVectors
 from tests import contracts
 
-# Shapes of one row of the inputs.
+# Shapes of the inputs without the batch axis.
 X, HEADS, POTENTIALS, VECTOR = (7, 8), (7, 2, 4), (7, 5), (8,)
 IDS, POSITIONS = "ids", "positions"
 
@@ -34,7 +34,7 @@ def _table() -> Any:
     return table
 
 
-# Class name -> a constructor with all arguments but `trainable`, and the inputs of `call`.
+# Class name -> a constructor that takes `trainable`, and the inputs of `call`.
 WITH_WEIGHTS: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
     "AttentionProbabilities": (
         lambda **options: layers.AttentionProbabilities(SelfAttention(2, 8), **options),
@@ -97,7 +97,7 @@ WITHOUT_WEIGHTS = {
     ),
     *("TokenReplacement", "TokensAt", "_Forward"),
 }
-# In test_saved_model_layer.py; never trainable, in test_embeddings.py; in test_distiller.py.
+# These layers are tested in test_saved_model_layer.py, test_embeddings.py and test_distiller.py.
 ELSEWHERE = {"SavedModelLayer", "FixedTable", "_Fixed"}
 WAYS = ("constructor", "layer, before it is built", "layer", "model")
 
@@ -123,7 +123,7 @@ def _input(kind: Any) -> Any:
 
 
 def frozen_model(name: str, way: str) -> tuple[keras.Model, Any]:
-    """Build a model of one layer between others, and freeze the layer, or all, in one way."""
+    """Build a model with one layer between others, and freeze the layer or the model in one way."""
     make, kinds = WITH_WEIGHTS[name]
     layer = make(trainable=False) if way == "constructor" else make()
     if way == "layer, before it is built":
@@ -170,7 +170,7 @@ def test_training_moves_nothing_that_is_frozen(way: str) -> None:
 
 
 def test_a_fixed_table_stays_fixed() -> None:
-    """Sinusoidal positions, also after the encoder around them was frozen and set free again."""
+    """Sinusoidal positions stay frozen after the layer around them is frozen and unfrozen."""
     layer = BertEmbeddings(50, 12, 2, 8, 8, position_embedding="sinusoidal")
     layer.build((None, 7))
     assert isinstance(layer.position, FixedTable)

@@ -1,4 +1,4 @@
-"""Pooler, MLM head, pair head and classes."""
+"""Pooler, MLM head, pair head and classification heads."""
 
 from __future__ import annotations
 
@@ -59,14 +59,14 @@ def test_pooler_reads_the_first_token_of_each_example():
 
 
 def test_pair_head_contract(tmp_path):
-    # Its input has no length: the batch stands for both free axes.
+    # The input has no length axis, so only the batch axis is free.
     contracts.check_layer(
         PairHead, lambda length: (_hidden(length)[:, 0],), num_weights=2, directory=tmp_path
     )
 
 
 def test_mlm_head_contract():
-    """Six weights: the tied table is the embedding's, and there is no second one."""
+    """The MLM head has six weights, because its output table is the token embedding."""
     contracts.check_layer(_make_head, lambda length: (_hidden(length), _positions()), num_weights=6)
 
 
@@ -80,7 +80,7 @@ def test_mlm_head_scores_the_positions_that_are_asked_for():
 
 
 def test_logits_are_float32_in_precision_too():
-    """Under mixed precision the product with the table is not rounded to sixteen bits."""
+    """In mixed precision, logits are computed in float32 and are not rounded to 16 bits."""
     logits = numpy(_make_head(dtype="mixed_bfloat16")(_hidden(7), _positions()))
     rounded = (logits.view("uint32") & 0xFFFF) == 0
     assert rounded.mean() < 0.1
@@ -114,7 +114,7 @@ def test_classification_head_equals_numpy():
     contracts.assert_close(numpy(head(x)), expected, 1e-5)
 
 
-# === Losses over a table in parts are those over the whole.
+# === Losses in chunks of the table equal losses over the whole table ===
 
 
 DRAW = np.random.default_rng(3)

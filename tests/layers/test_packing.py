@@ -1,4 +1,4 @@
-"""Choices as rows."""
+"""Packed sequences and multiple choice rows: reshapes, masks and gathers."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_symbols() -> None:
     assert (scores.shape, scores.dtype) == ((None, None), "float32")
 
 
-# === Rows of several examples: masks and gathers.
+# === Packed sequences: masks and gathers ===
 
 
 _POSITIONS = np.array([[0, 3], [4, 4], [1, 0]], "int32")

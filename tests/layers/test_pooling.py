@@ -1,4 +1,4 @@
-"""One vector for a text."""
+"""Pooling of token vectors into one vector per text."""
 
 from __future__ import annotations
 

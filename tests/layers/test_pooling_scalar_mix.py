@@ -1,4 +1,4 @@
-"""A learned mixture of layers."""
+"""Learned mixture of the hidden states of all layers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ _STATES = list(np.random.default_rng(0).normal(size=(3, 2, 5, 4)).astype("float3
 
 def test_equals_numpy():
     layer = ScalarMix()
-    contracts.assert_close(numpy(layer(_STATES)), np.mean(_STATES, axis=0), 1e-6)  # a new one
+    # A new layer returns the mean.
+    contracts.assert_close(numpy(layer(_STATES)), np.mean(_STATES, axis=0), 1e-6)
     layer.scores.assign([0.5, -1.0, 2.0])
     layer.scale.assign([3.0])
     weights = np.exp([0.5, -1.0, 2.0])

@@ -1,4 +1,4 @@
-"""A TensorFlow Hub encoder as a Keras layer: it trains, and is revived."""
+"""TensorFlow Hub encoder as a Keras layer: training, saving and loading."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_it_trains_in_a_functional_model_and_is_revived(folder: Path, tmp_path: 
     history = model.fit(IDS, np.array([0, 1]), epochs=40, verbose=0).history["loss"]
     assert history[-1] < 0.5 * history[0]
     moved = [np.abs(a - b).max() for a, b in zip(before, layer.trainable_variables, strict=True)]
-    # The key's bias shifts all scores of a query alike, which the softmax does not see.
+    # A key's bias adds the same number to all scores of a query, so the softmax ignores it.
     blind = [variable.path.endswith("key_bias") for variable in layer.trainable_variables]
     assert all(change > 0 for change, is_blind in zip(moved, blind, strict=True) if not is_blind)
     expected = model.predict(IDS, verbose=0)
@@ -107,7 +107,7 @@ def test_what_is_frozen_does_not_move(way: str, folder: Path, tmp_path: Path) ->
         assert len(each.trainable_variables) == count
         before = [variable.numpy() for variable in frozen.variables]
         assert len(before) > 30
-        if way != "model":  # Keras warns where nothing trains
+        if way != "model":  # Keras warns about a model without trainable weights
             loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
             each.compile(keras.optimizers.Adam(1e-2), loss)
             each.fit(IDS, np.array([0, 1]), verbose=0)
@@ -128,7 +128,7 @@ def test_dropout_is_for_training_alone(folder: Path) -> None:
 
 @needs_tensorflow
 def test_an_encoder_as_google_publishes_it(tmp_path: Path) -> None:
-    """With a third argument, and losses of its own."""
+    """An encoder with a third argument and regularisation losses works, as Google publishes it."""
     import tensorflow as tf
 
     class Encoder(tf.Module):

@@ -1,6 +1,6 @@
-"""Every layer, view and task is rebuilt from its config: by a file, by a clone, by a copy.
+"""Every layer, view and task is rebuilt from its config by a file, a clone and a copy.
 
-The classes are discovered: a new layer or model needs a line in `LAYERS` or `MODELS`, and passes.
+Classes are discovered, so a new layer or model must be added to `LAYERS` or `MODELS`.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def _generator() -> layers.Generator:
 
 
 class _Cell(keras.layers.Layer):
-    """The cell of a recurrent layer as a layer, so that it can be called on one step."""
+    """Recurrent cell as a layer that can be called on one step."""
 
     def __init__(self, cell: Any = None, **kwargs: Any):
         super().__init__(**kwargs)
@@ -91,7 +91,7 @@ def _fixed() -> _Fixed:
     return _Fixed(keras.Model(symbol, keras.layers.Dense(3)(symbol)))
 
 
-# Class -> how to make one with no argument at its default, and arrays for its call.
+# Class -> a constructor in which no argument has its default, and the arrays for a call.
 LAYERS: dict[str, tuple[Callable[[], Any], tuple[np.ndarray, ...]]] = {
     "AttentionProbabilities": (
         lambda: layers.AttentionProbabilities(layers.SelfAttention(2, 8, head_size=3)),
@@ -150,7 +150,7 @@ LAYERS: dict[str, tuple[Callable[[], Any], tuple[np.ndarray, ...]]] = {
 
 
 def _layer_model(name: str) -> tuple[keras.Model, dict[str, np.ndarray]]:
-    """Return a functional model with one layer of this class, and its inputs."""
+    """Return a functional model with one layer of this class, and inputs for it."""
     make, arrays = LAYERS[name]
     x = {f"x{number}": array for number, array in enumerate(arrays)}
     symbols = {
@@ -200,7 +200,7 @@ def _distiller(hidden: float) -> tuple[Any, Any]:
     return models.Distiller(*tasks, hidden=hidden, alpha=0.2), contracts.batch(TINY)
 
 
-# Class -> functions that make a model of it and inputs, by the part of the class that they show.
+# Class -> functions that return a model and its inputs, each under the name of its variant.
 MODELS: dict[str, dict[str, Callable[[], tuple[Any, Any]]]] = {
     "BertEncoder": {
         family: lambda family=family: (
@@ -261,7 +261,7 @@ MODELS: dict[str, dict[str, Callable[[], tuple[Any, Any]]]] = {
     },
     "TokenClassifier": {"": _task(models.TokenClassifier, 3, crf=True)},
 }
-# Runs on TensorFlow alone, needs a folder, and is saved in its own test.
+# This layer needs TensorFlow and a folder. Its own test file saves it.
 ELSEWHERE = {"SavedModelLayer": Path(__file__).parent / "test_saved_model_layer.py"}
 
 
@@ -299,7 +299,7 @@ def test_every_class_is_tested() -> None:
 
 @pytest.mark.parametrize("name", LAYERS)
 def test_layers(name: str, tmp_path: Path) -> None:
-    if name != "_Forward":  # which is within a test's layer
+    if name != "_Forward":  # `_Forward` is inside a layer of this test
         layer = LAYERS[name][0]()
         assert type(layer).from_config(layer.get_config()).get_config() == layer.get_config()
         json.dumps(layer.get_config())
@@ -315,7 +315,7 @@ def test_a_rebuilt_layer_is_frozen_before_any_model_is_made(name: str, how: str)
     parts = [part for part in layers_by_name(layer).values() if part.weights]
     assert bool(parts) == (name not in WITHOUT_WEIGHTS)
     if not parts:
-        layer.trainable = False  # which is in the layer's own configuration, not in the state
+        layer.trainable = False  # the layer's own config holds this flag, not the state
         assert not type(layer).from_config(layer.get_config()).trainable
         return
     parts[-1].trainable = False
@@ -340,7 +340,7 @@ def test_models(name: str, tmp_path: Path) -> None:
 
 
 class _Scaled(SerializableLayer):
-    """A layer with an argument of each kind."""
+    """Layer with one argument of each kind: a layer, a list of layers, and a number."""
 
     def __init__(self, within: Any, several: Any, factor: float = 2.0, **kwargs: Any):
         super().__init__(**kwargs)

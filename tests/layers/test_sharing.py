@@ -1,4 +1,4 @@
-"""Configs of layers, and parts that are shared within one file or clone, and nowhere else."""
+"""Configs of layers. Shared parts stay shared within one file or clone, and only there."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def _block() -> TransformerBlock:
 
 
 def _of(*layers: Any) -> keras.Model:
-    """Return a model of each layer on the same input."""
+    """Return a model that applies each of the layers to the same input."""
     symbol = keras.Input((5, 8), name="x")
     return keras.Model(symbol, [layer(symbol) for layer in layers])
 
@@ -32,7 +32,7 @@ def test_the_parts_of_a_layer_come_once_and_in_order() -> None:
 
 
 def test_copies_that_were_made_one_by_one_are_independent() -> None:
-    """Also in one graph, where a clone would share the parts."""
+    """Blocks that are rebuilt one by one are independent, even in one graph."""
     block = _block()
     _of(block, FirstToken(block))
     copies = [TransformerBlock.from_config(block.get_config()) for _ in range(2)]

@@ -1,4 +1,4 @@
-"""The state of layers: described as JSON, set again, refused where it does not fit."""
+"""State of layers (frozen parts, adapters, checkpointing) as JSON: read, set, and refused."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_a_frozen_encoder_is_one_line_and_not_one_for_each_part() -> None:
 
 
 def test_what_is_set_is_described() -> None:
-    """Through JSON, which is what files hold; twice is as once."""
+    """`set_state` restores what `get_state` describes, through JSON and when it is called twice."""
     encoder, other = BertEncoder(TINY), BertEncoder(TINY)
     encoder.blocks[1].trainable = False
     encoder.embeddings.layer_norm.beta.trainable = False
@@ -49,7 +49,8 @@ def test_what_is_set_is_described() -> None:
         assert _paths(other.trainable_variables) == _paths(encoder.trainable_variables)
     state.set_state(other, {"adapters": described["adapters"]})
     assert "checkpointed_gradients" not in state.get_state(other)
-    assert len(other.trainable_variables) == len(other.weights)  # what is not named trains
+    # Parts that the state does not name are trainable.
+    assert len(other.trainable_variables) == len(other.weights)
 
 
 def test_a_task_calls_its_encoder_encoder_whatever_its_name_is() -> None:

@@ -1,4 +1,4 @@
-"""The feed-forward layers and every activation."""
+"""Feed-forward layers and all activations."""
 
 from __future__ import annotations
 

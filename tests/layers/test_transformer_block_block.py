@@ -1,4 +1,4 @@
-"""The transformer block: contract, residual sums, dropout."""
+"""Transformer block: shapes, residual sums and dropout."""
 
 from __future__ import annotations
 
@@ -26,7 +26,10 @@ def test_contract(tmp_path):
 
 
 def test_output_is_normalised_after_the_sums():
-    """With every projection zero, a block is its two layer normalisations."""
+    """Layer normalisation follows each residual sum.
+
+    With all projections at zero, the block is its two layer normalisations.
+    """
     block = _make()
     x, padding_mask = _arguments(7)
     block(x, padding_mask)

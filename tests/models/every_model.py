@@ -1,4 +1,4 @@
-"""One model of every class and view that takes batches, and batches for them."""
+"""One model of each class and view that takes batches, and a batch for each."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from bert_keras.models.base import DirectModel
 from tests import contracts
 
 ROWS, TEXTS, LENGTH, SLOTS = 3, 2, 7, 2
-TINY = contracts.TINY.replace(num_layers=1)  # few layers take little time
+TINY = contracts.TINY.replace(num_layers=1)  # one layer, to save time
 
 
 def _encoder() -> BertEncoder:
@@ -68,7 +68,7 @@ MODELS: dict[str, Callable[[], Any]] = {
 }
 
 
-# Class -> the name of one model of it.
+# Class -> the name of one model of this class in `MODELS`.
 BY_CLASS = {
     "BertEncoder": "encoder",
     "ChunkedTask": "chunked masked_lm",
@@ -90,21 +90,21 @@ BY_CLASS = {
 
 @functools.cache
 def model(name: str) -> Any:
-    """The model of that name, compiled with its own loss where it has one."""
+    """Return the model of a name, compiled with its own loss if it has one."""
     made = MODELS[name]()
     if hasattr(made, "loss_and_metrics"):
         made.compile(keras.optimizers.SGD(0.01), **made.loss_and_metrics())
     return made
 
 
-# Classes that others are derived from. There are no models of them.
+# Base classes, which have no models of their own.
 BASES = {"FitsText", "Task", "TaskView", "WithoutUnused"}
 
 
 def classes_below(base: type) -> dict[str, type]:
     """Return every model class of the library below another class, by name, without `BASES`.
 
-    A class that a test derives from one of them changes nothing.
+    Subclasses that a test defines are left out.
     """
     for module in pkgutil.iter_modules(bert_keras.models.__path__):
         importlib.import_module(f"bert_keras.models.{module.name}")
@@ -120,12 +120,12 @@ def classes_below(base: type) -> dict[str, type]:
 
 
 def discovered() -> Iterator[type]:
-    """All classes of this library that take batches, and of which there are models."""
+    """Yield every class of the library that takes batches and is not a base class."""
     yield from classes_below(DirectModel).values()
 
 
 def inputs(made: Any, length: int = LENGTH) -> dict[str, np.ndarray]:
-    """A batch that the model takes."""
+    """Return a batch that fits the inputs of a model."""
     generator = np.random.default_rng(0)
     batch = {}
     for name, tensor in made.input.items():

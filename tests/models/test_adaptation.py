@@ -1,4 +1,7 @@
-"""Adapters: they begin as nothing, only they learn, and what is written is the whole."""
+"""LoRA: adapters start at zero, only they are trained, and merged files hold plain kernels.
+
+Pruning.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +29,7 @@ def _encoder(**options: Any) -> BertEncoder:
 
 
 def _adapted(encoder: BertEncoder, **options: Any) -> BertEncoder:
-    """With adapters that change something."""
+    """Return an encoder with LoRA adapters of large random weights, which change its outputs."""
     encoder.enable_lora(3, **options)
     generator = np.random.default_rng(1)
     for weight in encoder.trainable_weights:
@@ -51,7 +54,7 @@ def test_it_begins_as_nothing(layers: tuple[str, ...]):
     assert encoder.count_params() == size + adapters
     assert sum(np.prod(w.shape) for w in encoder.trainable_weights) == adapters
     assert len(encoder.trainable_weights) == 2 * 2 * len(layers)
-    # Each has a path of its own, within the block.
+    # Each weight has its own path within the block.
     found = {weight.path for weight in encoder.trainable_weights}
     assert found == {weight.path for weight in encoder.weights} - plain
     assert "block_1/attention/query/lora_kernel_a" in found
@@ -68,7 +71,10 @@ def test_only_adapters_and_the_head_learn():
 
 
 def test_gradients_are_those_of_the_whole_kernel():
-    """Of A and B by the chain rule, in NumPy; and no gradient is left over for the next step."""
+    """Gradients of A and B follow from the gradient of the merged kernel by the chain rule.
+
+    The expected values are computed in NumPy. No gradient is kept for the next step.
+    """
     config = TINY.replace(dropout=0.0, attention_dropout=0.0)
     tasks = [contracts.as_trained(SequenceClassifier(BertEncoder(config), 2)) for _ in range(2)]
     adapted, whole = tasks
@@ -106,7 +112,8 @@ def test_merged_equals_unmerged(policy: str):
     expected, predicted = numpy(encoder(x)), encoder.predict(x, verbose=0)
     assert np.abs(np.subtract(expected["sequence_output"], plain, dtype="float32")).max() > 0.05
     encoder.merge_lora()
-    tolerance = 1e-6 if policy == "float32" else 0.1  # there a kernel was a sum of rounded ones
+    # Merging adds numbers that are rounded to the policy's precision.
+    tolerance = 1e-6 if policy == "float32" else 0.1
     for found in (numpy(encoder(x)), encoder.predict(x, verbose=0)):
         for name, values in found.items():
             for each in (expected, predicted):
@@ -114,7 +121,7 @@ def test_merged_equals_unmerged(policy: str):
                 np.testing.assert_allclose(values.astype("float32"), close, atol=tolerance)
     assert [weight.path for weight in encoder.weights] == [w.path for w in _encoder().weights]
     assert [weight.path for weight in encoder.trainable_weights] == trainable
-    encoder.enable_lora(2)  # and again
+    encoder.enable_lora(2)  # adapters can be enabled again after merging
     assert len(encoder.trainable_weights) == 2 * 2 * 2
 
 
@@ -144,7 +151,7 @@ def test_a_folder_is_that_of_a_plain_encoder(merge: bool, format: str, tmp_path)
         encoder.merge_lora()
     before = contracts.weights(encoder)
     save_checkpoint(encoder, tmp_path, format=format)
-    assert contracts.weights(encoder).keys() == before.keys()  # saving changes nothing
+    assert contracts.weights(encoder).keys() == before.keys()  # saving does not change the encoder
     contracts.assert_close(numpy(encoder(x)), expected, 1e-5)
     opened = load_checkpoint(tmp_path, plain=True)
     assert isinstance(opened, BertEncoder)
@@ -166,7 +173,10 @@ def test_merging_after_loading_leaves_frozen_what_was_frozen_before(tmp_path):
 
 
 def test_training_goes_on_from_a_file_as_without_it(tmp_path):
-    """Four epochs, and two epochs, a file, and two epochs more: the same bits, frozen bits too."""
+    """Training that goes on from a file gives the bits of training without a break.
+
+    Four epochs are compared with two epochs, a file, and two more epochs. Some parts are frozen.
+    """
 
     def begun() -> Any:
         keras.utils.set_random_seed(3)
@@ -280,7 +290,7 @@ def test_a_rank_of_numpy_is_stored_as_plain_int():
     assert type(encoder.blocks[0].attention.query.lora_rank) is int
 
 
-# === Smaller encoders: exact, really smaller, and remembered.
+# === Pruned encoders: exact outputs, smaller weights, and a config that records the heads ===
 
 
 _CONFIG = TINY.replace(hidden_size=12, num_heads=3, num_layers=3)
@@ -292,7 +302,7 @@ def encoder() -> BertEncoder:
 
 
 def _masked(encoder: BertEncoder, heads: dict[int, list[int]]) -> BertEncoder:
-    """The same encoder with what these heads give to the output set to zero."""
+    """Return a copy of the encoder whose output projection ignores the given heads."""
     other = BertEncoder(encoder.config)
     other.set_weights(encoder.get_weights())
     size = encoder.config.head_size
@@ -311,7 +321,7 @@ def test_pruning_is_exact(heads: dict[int, list[int]], encoder: BertEncoder, tmp
     x = contracts.inputs_of(encoder)
     contracts.assert_close(numpy(pruned(x)), numpy(_masked(encoder, heads)(x)), 1e-5)
     gone = sum(map(len, heads.values()))
-    of_a_head = 4 * 12 * 4 + 3 * 4  # four matrices, three biases
+    of_a_head = 4 * 12 * 4 + 3 * 4  # four kernels and three biases
     assert pruned.count_params() == encoder.count_params() - gone * of_a_head
     pruned.save_to_preset(tmp_path)
     opened = load_checkpoint(tmp_path)
@@ -320,7 +330,7 @@ def test_pruning_is_exact(heads: dict[int, list[int]], encoder: BertEncoder, tmp
 
 
 def test_pruning_twice_is_pruning_once(encoder: BertEncoder):
-    """Heads keep the numbers they had at first."""
+    """A second pruning takes the original numbers of the heads."""
     twice = encoder.prune_heads({0: [0], 1: [1]}).prune_heads({0: [2]})
     contracts.assert_same_weights(twice, encoder.prune_heads({0: [0, 2], 1: [1]}))
 

@@ -1,4 +1,4 @@
-"""Of the last block the tokens that are read alone: the same outputs, losses and gradients."""
+"""The last block computes only the positions that a head reads. The gradients stay equal."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests import contracts
 from tests.contracts import FAMILIES, TINY, numpy
 from tests.gradients import step_of
 
-# Wide initial weights: every gradient is large enough to tell a wrong one.
+# Wide initial weights make every gradient large enough to show an error.
 _FIXED: dict[str, Any] = {"dropout": 0.0, "attention_dropout": 0.0, "initializer_range": 0.5}
 
 
@@ -45,7 +45,7 @@ def test_loss_and_gradients_are_those_over_the_whole_encoder(
     plain: Any = _over_the_whole_encoder(task)
     plain.loss_and_metrics = task.loss_and_metrics
     x = contracts.batch(config, predictions=4)
-    x[features.MASK_POSITIONS][2, 2:] = 0  # unused slots
+    x[features.MASK_POSITIONS][2, 2:] = 0  # padding of the mask positions
     y = {features.MLM: np.arange(12, dtype="int32").reshape(3, 4)}
     weights = {features.MLM: np.array([[1, 1, 1, 1]] * 2 + [[1, 1, 0, 0]], "float32")}
     if task_class is Pretrainer:
@@ -84,7 +84,7 @@ def test_of_texts_the_first_token_is_enough(hidden_activation: str | None) -> No
 
 
 def _over_the_whole_encoder(task: Any) -> keras.Model:
-    """As whoever knows nothing of the view would write it."""
+    """Return a functional model whose head reads the full output of the encoder."""
     inputs = task_inputs(task.encoder)
     encoded = task.encoder(inputs)
     positions = mask_positions(inputs)

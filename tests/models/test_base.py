@@ -1,4 +1,4 @@
-"""Models that are run without Keras's preparations answer as with them."""
+"""Direct calls without the preparations of Keras give the outputs of `keras.Model`."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_answers(name: str, dtype: str, monkeypatch: pytest.MonkeyPatch) -> None
     model = MODELS[name](dtype)
     found = _outputs(model)
     monkeypatch.setattr(core, "is_prepared", lambda *_: False)
-    # oneDNN's GELU is PyTorch's within rounding, and halves round at other places.
+    # In bfloat16, oneDNN's GELU and PyTorch's GELU round differently.
     atol = 1e-5 if dtype == "float32" else 0.05
     for one, other in zip(found, _outputs(model), strict=True):
         np.testing.assert_allclose(one, other, atol=atol)
@@ -85,7 +85,7 @@ def test_hooks_of_pytorch_are_called() -> None:
 @pytest.mark.parametrize("method", ["fit", "evaluate", "predict"])
 @pytest.mark.parametrize("at", [0, 1])
 def test_an_error_costs_no_weight(method: str, at: int) -> None:
-    """On JAX, Keras 3.15 leaves a model whose step fails without its weights."""
+    """A model keeps its weights if a step fails. Keras 3.15 on JAX would lose them."""
 
     class Failing(keras.utils.PyDataset):
         begun = False
@@ -115,7 +115,7 @@ def test_an_error_costs_no_weight(method: str, at: int) -> None:
     assert len(task.fit(INPUTS, np.zeros(3, "int32"), verbose=0).history["loss"]) == 1
 
 
-# === A pooler that a task does not read stays as it is, and is still the task's.
+# === A pooler that a task does not use stays unchanged and still belongs to the task ===
 
 
 def _ids(variables: list[Any]) -> list[int]:

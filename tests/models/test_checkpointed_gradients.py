@@ -1,4 +1,4 @@
-"""Blocks that are computed again for their gradients learn the same, bit for bit or nearly."""
+"""Gradient checkpointing gives the same training, up to rounding."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from bert_keras import BertEncoder
 from bert_keras.models import MaskedLM, SequenceClassifier, Task
 from tests.contracts import TINY, batch, weights
 
-# Wide initial weights: every gradient is large enough to tell a wrong one.
+# Wide initial weights make every gradient large enough to show an error.
 CONFIG = TINY.replace(dropout=0.3, attention_dropout=0.2, initializer_range=0.5)
 
 
@@ -36,11 +36,11 @@ def _learned(task_class: type[Task], policy: str, checkpointed: bool) -> dict[st
 def test_training_is_the_same(task_class: type[Task], policy: str) -> None:
     plain, checkpointed = (_learned(task_class, policy, on) for on in (False, True))
     assert plain.keys() == checkpointed.keys()
-    # Two steps of a tenth of the gradient each: gradients differ by less than 1e-5.
+    # Two SGD steps with a rate of 0.1. Gradients differ by less than 1e-5.
     tolerance = 2e-6 if policy == "float32" else 5e-2
     for path, values in plain.items():
         np.testing.assert_allclose(checkpointed[path], values, atol=tolerance, err_msg=path)
-    # The lowest block has learned: its gradients came through all others.
+    # The lowest block has changed, so that the gradients passed through all other blocks.
     keras.utils.set_random_seed(5)
     start = weights(BertEncoder(CONFIG))
     path = "block_0/attention/query/kernel"
@@ -67,7 +67,7 @@ def test_each_block_is_computed_again(checkpointed: bool, monkeypatch) -> None:
     task.compile(keras.optimizers.SGD(0.1), **task.loss_and_metrics(), run_eagerly=True)
     step = batch(CONFIG), {"label": np.array([0, 1, 1])}
     task.train_on_batch(*step)
-    seen.clear()  # of the first step, before which Keras looks at what the model makes
+    seen.clear()  # before the first step, Keras calls the model once to see its outputs
     task.train_on_batch(*step)
     times = 2 if checkpointed else 1
     assert sorted(seen) == sorted([block.name for block in encoder.blocks] * times)
@@ -78,7 +78,7 @@ def test_each_block_is_computed_again_by_xla() -> None:
     encoder = BertEncoder(CONFIG)
     once = _products_of_gradients(encoder)
     encoder.checkpoint_gradients()
-    # Of all but a block's last kernel, whose product no gradient asks for.
+    # The gradients of a block need all of its products again, except the one of its last kernel.
     products = 5 + 2
     assert _products_of_gradients(encoder) >= once + products * CONFIG.num_layers
 

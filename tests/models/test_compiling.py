@@ -1,4 +1,4 @@
-"""A loss that expects probabilities is refused on logits, in every form that Keras takes."""
+"""A loss that expects probabilities is refused for logits, in every form that Keras accepts."""
 
 from __future__ import annotations
 
@@ -110,8 +110,7 @@ def test_the_loss_of_every_task_is_taken(name: str) -> None:
     check_losses(task.loss_and_metrics()["loss"], list(task.output), task.not_logits)
 
 
-# === `class_weight` with features: the weights that `text_examples` gives, in every form of
-# data.
+# === `class_weight` with features equals the weights of `text_examples`, in every form of data ===
 
 
 WEIGHTS = {"bad": 1.0, "good": 3.0}
@@ -120,7 +119,7 @@ WEIGHTS = {"bad": 1.0, "good": 3.0}
 def _losses(x: Any, *more: Any, **options: Any) -> list[float]:
     task = compiled(classifier())
     found: list[float] = []
-    warned(  # Keras warns at every end of a generator
+    warned(  # Keras warns when a generator ends
         lambda: found.extend(
             task.fit(x, *more, epochs=1, shuffle=False, **options, **QUIET).history["loss"]
         )
@@ -129,7 +128,7 @@ def _losses(x: Any, *more: Any, **options: Any) -> list[float]:
 
 
 def _batches() -> Any:
-    """Yield the batches in one width, as Keras on TensorFlow wants it of a generator."""
+    """Yield the batches in one width, which Keras requires from a generator on TensorFlow."""
     made = examples(seed=None)
     for position in range(made.num_batches(0)):
         x, *rest = made.batch(0, position)
@@ -168,7 +167,7 @@ def test_a_loader_of_pytorch_is_weighed() -> None:
     x, y, _ = made.batch_of(0, np.arange(len(TEXTS)))
 
     def rows(weight: float | None) -> list[Any]:
-        """Return examples: (x, y), or with a sample weight."""
+        """Return one example per text: (x, y), or (x, y, sample weight)."""
         more = () if weight is None else ({"label": np.float32(weight)},)
         return [
             ({name: ids[row] for name, ids in x.items()}, {"label": y["label"][row]}, *more)

@@ -1,4 +1,4 @@
-"""A task is compiled by its first `fit`; a schedule that has ended is told."""
+"""The first `fit` compiles a task, and a learning rate schedule that has ended causes a warning."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.models.test_text_fit import LABELS, QUIET, TEXTS, classifier, example
 
 
 def warned(call: Callable[[], Any]) -> str:
-    """Return the warnings of a call, whichever they are: Keras has its own on PyTorch."""
+    """Return the text of all warnings of a call. On PyTorch, some come from Keras."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         call()
@@ -43,7 +43,8 @@ def test_a_generator_has_no_number_of_steps(capsys: pytest.CaptureFixture[str]) 
             yield made.batch(0, position)
 
     task = classifier()
-    warned(lambda: task.fit(batches(), verbose=2, shuffle=False))  # Keras, at every generator's end
+    # Keras warns when a generator ends
+    warned(lambda: task.fit(batches(), verbose=2, shuffle=False))
     assert "constant, because the number of steps is not known" in capsys.readouterr().out
 
 
@@ -66,7 +67,10 @@ def test_a_rate_is_of_a_task_that_fit_compiles() -> None:
 
 
 def test_the_optimizer_of_an_earlier_fit_is_freed() -> None:
-    """Cross-validation in a loop does not grow: moments are twice the size of the model."""
+    """Cross-validation in a loop keeps one optimizer.
+
+    Its moments are twice as large as the model.
+    """
     task = classifier()
     task.fit(TEXTS, LABELS, batch_size=6, **QUIET)
     earlier = [weakref.ref(task.optimizer)]

@@ -1,4 +1,4 @@
-"""Students and teachers."""
+"""Knowledge distillation from a teacher to a student."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def _pairs(loss: str, **options: Any) -> Any:
     ],
 )
 def test_a_student_comes_near_its_teacher(make: Any, hidden: float) -> None:
-    """Labels say nothing (alpha is 1): all is learned from the teacher, which does not move."""
+    """With alpha=1 the student learns from the teacher alone, and the teacher does not change."""
     keras.utils.set_random_seed(0)
     teacher = contracts.as_trained(make(BertEncoder(TINY)))
     student = make(BertEncoder(_SMALL))
@@ -130,12 +130,13 @@ def test_the_teacher_drops_nothing_in_training() -> None:
     expected = contracts.numpy(teacher(x))["label"]
     outputs = contracts.numpy(distiller(x, training=True))["label"]
     np.testing.assert_allclose(outputs[..., 1], expected, rtol=0, atol=1e-5)
-    assert (np.abs(outputs[..., 0] - expected) > 1e-3).any()  # as the student does
+    # The student applies dropout.
+    assert (np.abs(outputs[..., 0] - expected) > 1e-3).any()
 
 
 @pytest.mark.parametrize("make", [SequenceClassifier, TokenClassifier])
 def test_hidden_states_are_compared(make: Any) -> None:
-    """`hidden` adds so many times one minus the cosine of both encoders' last states."""
+    """`hidden` weighs a loss of one minus the cosine between the last hidden states."""
     tasks = [contracts.as_trained(make(BertEncoder(TINY), 3), seed) for seed in range(2)]
     x = contracts.inputs_of(tasks[0])
     y = {name: np.zeros(values.shape[:-1], "int32") for name, values in tasks[0](x).items()}
@@ -153,7 +154,10 @@ def test_hidden_states_are_compared(make: Any) -> None:
 
 
 def _gap(task: Any, name: str, found: np.ndarray, wanted: np.ndarray) -> float:
-    """Of what the logits mean: those of one label of several may be shifted together."""
+    """Return the mean difference of two outputs, by what they mean for this task.
+
+    Logits of one label can differ by a constant without a change of their meaning.
+    """
     loss = task.loss_and_metrics()["loss"][name]
     if isinstance(loss, keras.losses.SparseCategoricalCrossentropy | TagLoss):
         found, wanted = _softmax(found), _softmax(wanted)

@@ -1,4 +1,4 @@
-"""The encoder: its contract, the NumPy reference, and the laws every BERT obeys."""
+"""The encoder: its inputs and outputs, the NumPy reference, and properties that every BERT has."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_contract(everything: bool, tmp_path):
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_equals_the_numpy_reference(family: str):
-    """Every family, every output; and so the same numbers on every backend."""
+    """Every output of every model family equals the NumPy reference, on every backend."""
     encoder = contracts.as_trained(
         BertEncoder(FAMILIES[family], hidden_states=True, attentions=True)
     )
@@ -78,7 +78,7 @@ def test_equals_the_numpy_reference(family: str):
     )
 
 
-# What a weight is called is a file format: renaming one breaks every checkpoint.
+# Variable paths are part of the file format. A renamed variable would break all checkpoints.
 def test_variable_paths_are_pinned():
     encoder = BertEncoder(TINY.replace(num_layers=1))
     assert [weight.path for weight in encoder.weights] == _PATHS
@@ -103,7 +103,7 @@ def test_paths_do_not_depend_on_name_or_outputs():
     [("bert_base_uncased", 109_482_240), ("bert_large_uncased", 335_141_888)],
 )
 def test_number_of_parameters(preset: str, parameters: int, monkeypatch):
-    # One block is built, with zeros, which cost little time and memory; the others are like it.
+    # One block is built, since all are alike. Zeros save time and memory.
     zeros = keras.initializers.Zeros()
     monkeypatch.setattr(keras.initializers, "TruncatedNormal", lambda **_: zeros)
     config = PRESETS[preset]
@@ -128,7 +128,8 @@ def test_inputs_are_those_the_config_needs(encoder):
 
 def test_padding_never_changes_real_tokens(encoder):
     x = contracts.batch(TINY, length=5)
-    longer = contracts.batch(TINY, length=7)  # whose padding is not all zeros
+    # A batch of another length, with padding of non-zero ids.
+    longer = contracts.batch(TINY, length=7)
     for name, values in x.items():
         longer[name][:, :5] = values
     longer[features.PADDING_MASK][:, 5:] = 0
@@ -208,7 +209,7 @@ def test_views_share_the_weights(encoder):
     assert [each.shape for each in attentions] == [(3, 2, 7, 7)] * TINY.num_layers
     for probabilities in attentions:
         np.testing.assert_allclose(probabilities.sum(-1), 1.0, atol=1e-6)
-        assert (probabilities[1, :, :, -1] == 0).all()  # a padded token
+        assert (probabilities[1, :, :, -1] == 0).all()  # the padding token gets no attention
 
     weight = encoder.weights[0]
     value = numpy(weight)

@@ -1,4 +1,4 @@
-"""The layers by their config. What they compute is in test_encoder.py."""
+"""Layers that the encoder builds from its config. test_encoder.py tests their outputs."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_shared_blocks_are_made_once(unique: int) -> None:
     assert len(transformer_blocks(TINY.replace(num_unique_layers=unique), _POLICY)) == unique
 
 
-# === Symbolic inputs have the names that batches have.
+# === Symbolic inputs have the names of a batch ===
 
 
 CONFIG = bk.BertConfig(

@@ -1,4 +1,4 @@
-"""Loss and accuracy of tokens are Keras's, but that weights make the mean."""
+"""The loss and accuracy of tokens equal those of Keras, but are weighted means."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_labels_are_whole_numbers_whatever_keras_computes_in(
     monkeypatch.setattr(keras.config, "floatx", lambda: "bfloat16")
     monkeypatch.setattr(keras.src.backend, "floatx", lambda: "bfloat16")
     logits = np.zeros((1, 1000), "float32")
-    logits[0, 999] = 50.0  # 1,000 in bfloat16
+    logits[0, 999] = 50.0  # the index 999 becomes 1,000 in bfloat16
     assert float(numpy(TokenLoss()(np.array([999]), logits))) < 1e-5
 
 
@@ -57,11 +57,11 @@ def test_both_come_back_from_their_config() -> None:
     assert metric.name == "mlm_accuracy"
 
 
-# === The masked language model.
+# === The masked language model ===
 
 
 def test_contract(tmp_path):
-    """Without dropout, so that the fused attention kernel is trained through."""
+    """The task fulfils the contract. Without dropout, the fused attention kernel is trained too."""
     config = TINY.replace(num_layers=1, pooler=False, dropout=0.0, attention_dropout=0.0)
     contracts.check_task(MaskedLM, config, tmp_path)
 
@@ -99,7 +99,7 @@ def test_epsilon_of_the_head(tmp_path):
 
 
 def test_unused_slots_have_no_weight():
-    """The loss is the mean over the slots that count, whatever stands in the others."""
+    """The loss is the mean over the masked tokens. Unused mask positions do not change it."""
     logits = np.random.default_rng(0).normal(size=(2, 3, TINY.vocab_size)).astype("float32")
     labels = np.array([[3, 4, 0], [5, 0, 0]], "int32")
     counted = np.array([[1, 1, 0], [1, 0, 0]], "float32")

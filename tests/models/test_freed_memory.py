@@ -1,4 +1,4 @@
-"""A model that nobody holds any more frees its memory, after training and after prediction."""
+"""A model without references frees its memory, after training and after prediction."""
 
 from __future__ import annotations
 
@@ -23,23 +23,23 @@ BACKEND = keras.backend.backend()
 
 
 class Live(NamedTuple):
-    """Graphs and variables that are alive in this process."""
+    """Numbers of the graphs and variables that are alive in this process."""
 
-    graphs: int  # TensorFlow's traced functions
+    graphs: int  # traced functions of TensorFlow
     variables: int
     trainable_bytes: int
-    bytes: int  # of variables, and of the backend's own arrays or variables
+    bytes: int  # size of the variables and of the backend's own arrays
 
 
 def live() -> Live:
-    """Count what is alive after a garbage collection."""
-    for _ in range(3):  # an object may free others that were seen before it
+    """Count the live graphs and variables after a garbage collection."""
+    for _ in range(3):  # an object may free another one that was already visited
         gc.collect()
     objects = gc.get_objects()
     graphs = sum(type(each).__name__ == "FuncGraph" for each in objects)
-    # By the type: `isinstance` asks objects for attributes, and some of them warn.
+    # The type is compared, because `isinstance` reads attributes and some objects then warn.
     variables = [each for each in objects if issubclass(type(each), keras.Variable)]
-    # Only differences count, so that 4 bytes will do for each number.
+    # Only differences matter, so 4 bytes are counted for each number.
     sizes = [int(np.prod(each.shape)) * 4 for each in variables]
     trainable = sum(size for size, each in zip(sizes, variables, strict=True) if each.trainable)
     size = sum(sizes)
@@ -58,20 +58,20 @@ def live() -> Live:
 
 @pytest.fixture(autouse=True, scope="module")
 def _only_new_objects() -> Iterator[None]:
-    """Hide what earlier tests left: each of the many collections here would walk all of it."""
+    """Hide the objects of earlier tests from the garbage collector, which would visit them all."""
     gc.collect()
     gc.freeze()
     yield
     gc.unfreeze()
     gc.collect()
-    gc.freeze()  # as tests/plugins.py leaves it
+    gc.freeze()  # restore the state that tests/plugins.py sets
 
 
 # === A model of each class ===
 
 
 def _user_model(of: Callable[[BertEncoder], Any] = lambda encoder: encoder) -> keras.Model:
-    """A functional model of a user's own over an encoder, or over a view of it."""
+    """Return a user's functional model over an encoder or over a view of it."""
     layer = of(BertEncoder(CONFIG))
     inputs = dict(layer.input)
     outputs = {"label": keras.layers.Dense(2)(layer(inputs)["pooled_output"])}
@@ -92,7 +92,7 @@ def _of(name: str, **options: Any) -> Callable[[], keras.Model]:
     return lambda: getattr(models, name)(BertEncoder(CONFIG), **options)
 
 
-# By class; those that are not named are built from an encoder alone.
+# Class -> a maker of its model. Other classes are built from an encoder alone.
 MAKERS: dict[str, Callable[[], Any]] = {
     "BertEncoder": _user_model,
     "ChunkedTask": lambda: _checkpointed().loss_chunks(2),
@@ -106,12 +106,12 @@ MAKERS: dict[str, Callable[[], Any]] = {
     "TokenClassifier": _of("TokenClassifier", num_classes=2),
 }
 CLASSES = [each.__name__ for each in every_model.discovered()]
-# How many axes an output has that its labels have not, if not one.
+# Number of axes that an output has more than its labels, where it is not one.
 MORE_AXES = {"SentenceEncoder": 0, "Distiller": 2, "SentencePairs": 2, "ReplacedTokenDetector": 0}
 
 
 def batch_of(model: Any) -> dict[str, np.ndarray]:
-    """Return inputs of ones, which are ids, masks and positions alike."""
+    """Return inputs of ones, which are valid ids, masks and positions."""
     shapes = {each.name: [size or 4 for size in each.shape[1:]] for each in model.inputs}
     return {name: np.ones([3, *shape], "int32") for name, shape in shapes.items()}
 
@@ -123,13 +123,13 @@ def train(model: Any, name: str) -> None:
         name: np.zeros([3, *[size or 4 for size in output.shape[1 : len(output.shape) - axes]]])
         for name, output in model.output.items()
     }
-    # TensorFlow's graphs are the same without XLA, which takes longer.
+    # TensorFlow's graphs are the same without XLA, whose compilation takes longer.
     jit = {"jit_compile": False} if BACKEND == "tensorflow" else {}
     model.compile(optimizer(1e-3, total_steps=2), **model.loss_and_metrics(), **jit)
     model.fit(x, y, verbose=0)
 
 
-# TensorFlow keeps traced functions, which most often kept a model alive.
+# Most leaks were traced functions that TensorFlow kept, so its test is not slow.
 _marks = () if BACKEND == "tensorflow" else pytest.mark.slow
 
 
@@ -141,7 +141,7 @@ def test_a_model_of_each_class_is_freed(name: str) -> None:
 
 
 def test_models_trained_one_after_another_are_freed() -> None:
-    """As the seeds of one fine-tuning are."""
+    """Models of several fine-tuning runs in one process are freed one after another."""
     name = "SequenceClassifier"
     before = live()
     for _ in range(FITS):
@@ -153,6 +153,6 @@ def test_models_trained_one_after_another_are_freed() -> None:
         assert trained.bytes > before.bytes
         assert (trained.graphs > before.graphs) == (BACKEND == "tensorflow")
         model.fit(batch_of(model), {"label": np.zeros(3)}, verbose=0)
-        assert live() == trained  # nothing more after another `fit`
+        assert live() == trained  # another `fit` adds nothing
         del model
         assert live() == before

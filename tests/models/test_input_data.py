@@ -1,4 +1,4 @@
-"""The keys of a batch: other keys never move a tensor to another input."""
+"""The keys of a batch: unknown keys never move a tensor to another input."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def test_a_generator_of_texts_is_told_where_text_goes() -> None:
         every_model.model("classifier").fit(texts, shuffle=False, verbose=0)
 
 
-# Names around those of the inputs, so that they sort before, between and after them.
+# Names that sort before, between and after the names of the inputs.
 _names = st.one_of(
     st.sampled_from(sorted({*features.IGNORED_KEYS, *features.INPUT_ALIASES, *features.INPUTS})),
     st.text(string.ascii_letters + string.digits + "_ \x00é", max_size=12),

@@ -1,4 +1,4 @@
-"""Whatever feeds a model is checked before the compiled step, and stays what it is."""
+"""Batches from every kind of source are checked before the compiled step and are not changed."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from tests import contracts
 from tests.contracts import TINY, numpy
 from tests.models import every_model
 
-# Keras says so at the end of every source of unknown length.
+# Keras warns at the end of a source of unknown length.
 pytestmark = pytest.mark.filterwarnings("ignore:Your input ran out of data")
 
 METHODS = ("fit", "evaluate", "predict")
-ROWS = 12  # in four batches
+ROWS = 12  # four batches of three
 TOO_LARGE = "token_ids has 50 at .*token table has 50 rows"
 Batch = tuple[dict[str, np.ndarray], np.ndarray]
 
 
 class Batches(keras.utils.PyDataset):
-    """Batches that know what Keras did with them."""
+    """Batches that count how often Keras ended an epoch."""
 
     def __init__(self, batches: list[Batch], **options: Any):
         super().__init__(**options)
@@ -112,7 +112,7 @@ def task() -> SequenceClassifier:
 
 
 def _batches(**changes: Callable[[np.ndarray], np.ndarray]) -> list[Batch]:
-    """Four batches; the last but one is changed."""
+    """Return four batches. The third one is changed by the given functions."""
     x = every_model.inputs(every_model.model("encoder"))
     y = np.array([0, 1, 2])
     batches = [({key: values.copy() for key, values in x.items()}, y) for _ in range(4)]
@@ -200,7 +200,7 @@ def test_a_loader_of_the_users_own_is_not_changed(task: SequenceClassifier) -> N
 
 
 def test_a_loader_whose_workers_run_starts_others(task: SequenceClassifier) -> None:
-    """Workers that live on would make batches by the function without a check."""
+    """A loader gets new workers for the checks, because running workers make unchecked batches."""
     loader = _torch(_batches())
     loader._iterator = running = object()
     assert DataChecks(lambda x: x, task._value_checks).data(loader)._iterator is None
@@ -223,7 +223,7 @@ def test_workers_copy_numbers_and_not_the_model(task: SequenceClassifier) -> Non
 
 @pytest.fixture(scope="module")
 def around() -> tuple[BertEncoder, keras.Model]:
-    """An encoder and a user's own model around it, which has another input too."""
+    """Return an encoder and a user's model around it that has one more input."""
     encoder = BertEncoder(TINY.replace(num_layers=1, pooler=False))
     inputs = {**encoder.input, "aaa": keras.Input((None,), name="aaa")}
     names = ("token_ids", "segment_ids", "padding_mask")
@@ -238,7 +238,7 @@ def around() -> tuple[BertEncoder, keras.Model]:
 @pytest.mark.parametrize("source", SOURCES)
 def test_a_model_of_the_users_own(around: tuple[BertEncoder, keras.Model], source: str) -> None:
     encoder, own = around
-    # Of an error in a pipeline TensorFlow and Keras keep the message, and not the class.
+    # TensorFlow and Keras keep the message of an error in a pipeline, but not its class.
     errors: tuple[type[Exception], ...] = (ValueError, RuntimeError)
     if keras.backend.backend() == "tensorflow" or source.startswith("tf"):
         errors = (*errors, pytest.importorskip("tensorflow").errors.OpError)
@@ -257,7 +257,7 @@ def test_a_model_of_the_users_own(around: tuple[BertEncoder, keras.Model], sourc
 
 @pytest.mark.parametrize("trainable", [True, False])
 def test_unchecked_ids_leave_no_weight_without_a_number(trainable: bool) -> None:
-    """A user's own functional model reads a token that no table has."""
+    """A token id outside the table makes no weight NaN, in a user's functional model either."""
     encoder = BertEncoder(TINY.replace(num_layers=1, pooler=False))
     encoder.trainable = trainable
     packed = encoder.at_positions(packed=True)

@@ -1,4 +1,4 @@
-"""The best of several texts."""
+"""The multiple choice task: the best of several texts."""
 
 from __future__ import annotations
 

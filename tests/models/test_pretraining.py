@@ -1,4 +1,4 @@
-"""BERT's pretraining task."""
+"""BERT's pretraining task: masked language model and next sentence prediction."""
 
 from __future__ import annotations
 
@@ -24,13 +24,16 @@ _HEAD = [
 
 
 def test_contract(tmp_path):
-    """With dropped attention probabilities; JAX compiles each further dropout for seconds."""
+    """The task fulfils the contract.
+
+    Each further dropout would cost seconds of compile time on JAX.
+    """
     contracts.check_task(Pretrainer, TINY.replace(num_layers=1, dropout=0.0), tmp_path)
 
 
 @pytest.mark.parametrize("loss", ["nsp", "sop"])
 def test_equals_the_numpy_reference(loss: str):
-    """And so the same weights and batch give the same outputs on every backend."""
+    """Outputs equal the NumPy reference, on every backend."""
     task = contracts.as_trained(Pretrainer(BertEncoder(TINY), loss=loss))
     x = contracts.batch(TINY, predictions=3)
     found, expected = numpy(task(x)), reference.numpy_outputs(task, x)
@@ -72,7 +75,7 @@ def test_losses_are_summed_as_in_the_paper():
 
 
 def test_memorises_eight_sentences():
-    """In eighty steps a block of width 16 learns what stood under the masks, and the pairs."""
+    """A block of width 16 learns the masked tokens and the sentence pairs in eighty steps."""
     keras.utils.set_random_seed(0)
     config = TINY.replace(hidden_size=16, num_layers=1, dropout=0.0, attention_dropout=0.0)
     task = Pretrainer(BertEncoder(config))
@@ -85,7 +88,7 @@ def test_memorises_eight_sentences():
     np.put_along_axis(x[features.TOKEN_IDS], x[features.MASK_POSITIONS], 4, axis=1)
     first = task.evaluate(x, y, batch_size=8, verbose=0, return_dict=True)
     assert first["loss"] > np.log(config.vocab_size)
-    # Ten steps per epoch: fewer epochs, whose ends take longer than steps of this size.
+    # Each epoch has ten steps, because the end of an epoch takes longer than a step.
     tenfold = [{name: np.concatenate([part[name]] * 10) for name in part} for part in (x, y)]
     task.fit(*tenfold, batch_size=8, epochs=8, shuffle=False, verbose=0)
     last = task.evaluate(x, y, batch_size=8, verbose=0, return_dict=True)

@@ -1,4 +1,4 @@
-"""ELECTRA's discriminator."""
+"""ELECTRA's discriminator, which detects replaced tokens."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""ELECTRA's pretraining."""
+"""ELECTRA's pretraining task: a generator and a discriminator."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ CONFIG = TINY.replace(hidden_size=16, embedding_size=8, num_heads=4, pooler=Fals
 
 
 def batch(config=CONFIG, **sizes: int) -> tuple[dict[str, np.ndarray], dict, dict]:
-    """Inputs, labels and weights, with masks where the tokens are to be predicted."""
+    """Return inputs, labels and weights. The tokens to predict are masked."""
     x = contracts.batch(config, predictions=3, **sizes)
     positions = x[features.MASK_POSITIONS]
     y = {
@@ -52,7 +52,7 @@ def test_format(tmp_path):
 
 @pytest.mark.parametrize("generator_size", [0.25, 0.5, 1.0])
 def test_equals_its_parts(generator_size: float):
-    """A masked language model, and a detector that reads what that model drew."""
+    """Outputs equal those of the generator, and of the discriminator on the generated tokens."""
     encoder = BertEncoder(CONFIG)
     task = contracts.as_trained(ElectraPretrainer(encoder, generator_size=generator_size))
     x, _, _ = batch()
@@ -95,7 +95,7 @@ def test_losses_are_those_of_the_paper():
 
 
 def test_learns_both():
-    """The generator learns what stood under the masks, the encoder what did not stand there."""
+    """The generator learns the masked tokens, and the encoder learns which tokens were replaced."""
     keras.utils.set_random_seed(0)
     config = CONFIG.replace(num_layers=1, dropout=0.0, attention_dropout=0.0)
     task = ElectraPretrainer(BertEncoder(config), generator_size=0.5, rtd_weight=10.0)
@@ -110,7 +110,7 @@ def test_learns_both():
 
 
 def test_the_generator_learns_nothing_from_the_detector():
-    """No gradient flows through the draw; the tables are shared, and learn from both."""
+    """No gradient flows through the sampled tokens. The shared tables learn from both parts."""
     config = CONFIG.replace(dropout=0.0, attention_dropout=0.0)
     task = contracts.as_trained(ElectraPretrainer(BertEncoder(config)))
     before = contracts.weights(task)
@@ -127,7 +127,7 @@ def test_the_generator_learns_nothing_from_the_detector():
 
 
 def test_parts_are_what_was_published(tmp_path, transformers):
-    """Generator and discriminator, as Hugging Face's classes for them open them."""
+    """Hugging Face's classes open the saved generator and discriminator with equal outputs."""
     import torch
 
     config = CONFIG.replace(layer_norm_epsilon=1e-12)

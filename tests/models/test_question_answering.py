@@ -1,4 +1,4 @@
-"""Answers as callers of `fit` hand them over."""
+"""Targets of question answering in the forms that callers pass to `fit`."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_an_answer_that_is_not_at_its_place_is_named(value: Any) -> None:
         answers_from(["Ann", value], [CONTEXT] * 2)
 
 
-# === Answers as spans.
+# === Answers as spans ===
 
 
 def test_contract(tmp_path):

@@ -1,7 +1,7 @@
-"""A loaded model is the trained one: every class, every change, every way of saving.
+"""A loaded model equals the saved one, for every class, every change and every way of saving.
 
-The tests build one table, class x change x way, and print it when a cell is wrong. Classes are
-discovered: a new task must pass, or fails here, and a new view must be added.
+The tests build one table of class, change and way, and print it when a cell is wrong. Task classes
+are discovered, so a new task is tested at once. A new view must be added to `VIEWS`.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ def task_classes() -> dict[str, type[models.Task]]:
 
 
 def _over_encoder(encoder: BertEncoder) -> keras.Model:
-    """Return a functional model of the user's own over an encoder."""
+    """Return a user's functional model over an encoder."""
     inputs = encoder_inputs(encoder.config)
     vectors = encoder(inputs)["sequence_output"]
     return keras.Model(inputs, keras.layers.Dense(2, name="own_head")(vectors), name="own")
 
 
 def _over_block(encoder: BertEncoder) -> keras.Model:
-    """Return a functional model of the user's own over the layers of an encoder."""
+    """Return a user's functional model over the layers of an encoder."""
     vectors = encoder.get_layer("block_1").output
     return keras.Model(encoder.input, keras.layers.Dense(2, name="own_head")(vectors), name="own")
 
@@ -61,7 +61,7 @@ def _distiller(encoder: BertEncoder) -> models.Distiller:
     return models.Distiller(*tasks, hidden=0.5)
 
 
-# Class -> makers of its models over an encoder, by what they show of the class.
+# Class -> makers of its models over an encoder, each under the name of its variant.
 VIEWS: dict[str, dict[str, Callable[[BertEncoder], Any]]] = {
     "ChunkedTask": {
         "rows": lambda encoder: models.MaskedLM(encoder).loss_chunks(2),
@@ -117,9 +117,9 @@ def _freeze_block(model: Any, encoder: BertEncoder) -> None:
 
 
 def _freeze_parts(model: Any, encoder: BertEncoder) -> None:
-    """One part, one variable, one part of a frozen layer that trains, and a head.
+    """Freeze a layer, a variable and the head, and let one part of a frozen layer train.
 
-    And a block that is computed twice: this state is independent of the others.
+    One block also checkpoints its gradients. This state is independent of the frozen parts.
     """
     _checkpoint_gradients(model, encoder)
     encoder.blocks[0].feedforward.trainable = False
@@ -148,7 +148,8 @@ def _freeze_from_outside(model: Any, encoder: BertEncoder) -> None:
 
 def _adapt(model: Any, encoder: BertEncoder) -> None:
     del model
-    encoder.blocks[0].attention.value.bias.trainable = False  # before: `merge_lora` leaves it
+    # Set first, so that `merge_lora` keeps it.
+    encoder.blocks[0].attention.value.bias.trainable = False
     encoder.enable_lora(2, alpha=6.0, layers=("query", "value", "output"))
     assert encoder.pooler is not None
     encoder.pooler.trainable = True
@@ -159,7 +160,7 @@ def _adapt(model: Any, encoder: BertEncoder) -> None:
 
 def _quantise(model: Any, encoder: BertEncoder) -> None:
     del encoder
-    with warnings.catch_warnings():  # Keras names every layer that it leaves as it is
+    with warnings.catch_warnings():  # Keras warns for each layer that it does not quantise
         warnings.simplefilter("ignore")
         model.quantize("int8")
 
@@ -207,7 +208,7 @@ def _by_weights_file(model: Any, folder: Path) -> Any:
     loaded = type(model).from_config(model.get_config())
     if model.compiled:
         loaded.compile_from_config(model.get_compile_config())
-    # With the optimizer, as Keras does it.
+    # Keras restores the optimizer in the same way.
     loaded.load_weights(folder / "model.weights.h5")
     return loaded
 
@@ -238,10 +239,10 @@ WAYS: dict[str, Callable[[Any, Path], Any]] = {
     "save_weights, load_weights": _by_weights_file,
     CLONE: _by_clone,
 }
-# Two of the ways use the same configs and the same files of weights as the first: for them the
+# Two ways use the same configs and weight files as the first one. They are tested only with the
 # changes that are hardest to keep.
 ALIKE, HARDEST = ("copy.deepcopy", "save_weights, load_weights"), ("frozen parts", "int8 and LoRA")
-# What a task does not add to its encoder is tried with the encoder and with the users' models.
+# Changes of the encoder alone are tested with the encoder and with the users' models.
 OF_AN_ENCODER = ("nothing", "frozen block", "int8", "checkpointed gradients")
 
 
@@ -249,7 +250,7 @@ OF_AN_ENCODER = ("nothing", "frozen block", "int8", "checkpointed gradients")
 
 
 class _State(NamedTuple):
-    """A model as values that can be compared."""
+    """State of a model as values that can be compared."""
 
     weights: list[bytes]
     trainable_weights: list[bool]
@@ -269,9 +270,9 @@ def _state(model: Any) -> _State:
     return _State(
         weights=[numpy(weight).tobytes() for weight in model.weights],
         trainable_weights=[model.trainable and weight.trainable for weight in model.weights],
-        # Without those of a pooler that a task does not use.
+        # A pooler that a task does not use is left out here.
         trainable_variables=[id(weight) in trainable for weight in model.weights],
-        # A clone may have one more layer over the weights of a block.
+        # A clone may have one more layer with the weights of a block.
         checkpointed={
             (tuple(numbers[id(weight)] for weight in layer.weights), layer.checkpoints_gradients)
             for layer in layers
@@ -282,7 +283,7 @@ def _state(model: Any) -> _State:
             [numbers.get(id(weight), -1) for weight in each.weights] for each in _made_from(model)
         ],
         paths=[weight.path for weight in model.weights],
-        # Keras forgets the flag of its own input layers, which have nothing to train.
+        # Keras loses the flag of its own input layers, which have no weights.
         trainable_layers={
             f"{number} {layer.name}": layer.trainable
             for number, layer in enumerate(layers)
@@ -293,14 +294,14 @@ def _state(model: Any) -> _State:
 
 
 def _made_from(model: Any) -> list[Any]:
-    """Return the models whose layers a view computes with."""
+    """Return the models whose layers a view uses."""
     if isinstance(model, EncoderView) and model._origin is not None:
         return [model._origin.encoder]
     named = [getattr(model, name, None) for name in ("task", "teacher", "encoder")]
     return [each for each in named if each is not None]
 
 
-# `clone_model` returns a plain `Functional`, made of copies of the layers, and a new optimizer.
+# `clone_model` returns a plain `Functional` of copied layers, with a new optimizer.
 OF_A_CLONE = ("weights", "trainable_weights", "checkpointed")
 
 
@@ -310,7 +311,7 @@ def _optimizer_state(model: Any) -> list[bytes] | None:
 
 
 def _with_optimizer(model: Any) -> Any:
-    """Compile it and take two steps, by gradients made up: compiling a step would take long."""
+    """Compile the model and apply two steps of random gradients. A real step compiles slowly."""
     loss = model.loss_and_metrics() if hasattr(model, "loss_and_metrics") else {"loss": "mse"}
     model.compile(optimizer(1e-3, total_steps=10), **loss)
     variables = model.trainable_variables
@@ -323,7 +324,7 @@ def _with_optimizer(model: Any) -> Any:
 
 
 class _Saved(NamedTuple):
-    """A model with one change, and what must be equal after each round trip."""
+    """Changed model with the values that must be equal after each round trip."""
 
     model: Any
     inputs: Any
@@ -346,7 +347,7 @@ def _inputs(model: Any, encoder: BertEncoder) -> dict[str, np.ndarray]:
 
 
 def _differences(saved: _Saved, way: str, folder: Path) -> list[str]:
-    """Return what is not equal after the round trip, for a cell of the table."""
+    """Return the names of all values that differ after the round trip of one cell."""
     loaded = WAYS[way](saved.model, folder)
     after, found = _state(loaded), numpy(loaded(saved.inputs))
     left_out = {PRESET: ("optimizer",)}.get(way, ())
@@ -367,9 +368,9 @@ def _check(name: str, cells: dict[str, list[str]], folder: Path) -> None:
     """Assert that a model is equal after every round trip.
 
     Args:
-        name: of the model.
-        cells: change -> ways of saving.
-        folder: for files.
+        name: Name of the model.
+        cells: Change -> ways of saving.
+        folder: Folder for the files.
     """
     table: dict[tuple[str, str], list[str]] = {}
     for change, ways in cells.items():
@@ -381,7 +382,7 @@ def _check(name: str, cells: dict[str, list[str]], folder: Path) -> None:
                 table[change, way] = _differences(saved, way, place)
             except Exception as error:
                 table[change, way] = [f"{type(error).__name__}: {error}"[:200]]
-        assert _state(saved.model) == saved.state  # saving changes nothing
+        assert _state(saved.model) == saved.state  # saving does not change the model
     lines = [
         f"{name:24} {change:24} {way:32} {', '.join(wrong) or 'equal'}"
         for (change, way), wrong in table.items()
@@ -389,7 +390,7 @@ def _check(name: str, cells: dict[str, list[str]], folder: Path) -> None:
     assert not any(table.values()), f"{keras.backend.backend()}\n" + "\n".join(lines)
 
 
-# Keras transposes the scales of a quantised table, which have one axis.
+# Keras transposes the scales of a quantised table, although they have one axis.
 ignores_transposition = pytest.mark.filterwarnings(
     "ignore:The use of `x.T` on tensors of dimension other than 2"
 )
@@ -423,7 +424,10 @@ def test_every_view_is_here() -> None:
 @ignores_transposition
 @pytest.mark.parametrize("name", VIEW_NAMES)
 def test_a_view_is_loaded_as_it_was_trained(name: str, tmp_path: Path) -> None:
-    """With all changes at once: the slow test has them one by one."""
+    """A view with all changes at once is equal after loading.
+
+    The slow test makes them one by one.
+    """
     _check(name, {TOGETHER: [FILE, CLONE]}, tmp_path)
 
 
@@ -437,7 +441,7 @@ def test_a_view_is_loaded_as_it_was_trained_in_every_way(name: str, tmp_path: Pa
 
 
 def test_a_view_is_refused_as_a_preset(tmp_path: Path) -> None:
-    """Its task, or its encoder, is what is saved for use."""
+    """A view is refused as a preset, and the message says to save its task or its encoder."""
     encoder = BertEncoder(VIEW_CONFIG)
     for parts in VIEWS.values():
         view = next(iter(parts.values()))(encoder)

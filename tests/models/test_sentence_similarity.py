@@ -1,4 +1,4 @@
-"""Texts as vectors."""
+"""The sentence encoder: texts as vectors."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from bert_keras import BertEncoder, SentenceEncoder, features, load_checkpoint, 
 from tests import contracts
 from tests.contracts import TINY, numpy
 
-# Options, with how many weights they add.
+# Name -> options, and the number of weights that they add.
 OPTIONS: dict[str, tuple[dict[str, Any], int]] = {
     "max": ({"pooling": "max", "normalize": False}, 0),
     "several": ({"pooling": ["lasttoken", "weightedmean"], "truncate_dim": 9}, 0),
@@ -44,7 +44,7 @@ def test_contract(kind: str, tmp_path):
 
 
 def test_options_that_are_as_usual_are_not_written():
-    """So that earlier versions of this package open the folder."""
+    """Options with default values are not saved, so that earlier versions can open the folder."""
     assert SentenceEncoder(BertEncoder(TINY)).options == {"pooling": "mean", "normalize": True}
 
 

@@ -1,4 +1,4 @@
-"""A sentence encoder, trained on pairs of texts."""
+"""A sentence encoder that is trained on pairs of texts."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "classification": {"num_classes": 3, "pooling": "max"},
     "in_batch": {"normalize": False},
 }
-# Of the sentence encoder, which the training keeps.
+# Options of the sentence encoder that the pair task must keep.
 VECTORS: dict[str, Any] = {
     "pooling": ["mean", "cls"],
     "dense": [{"units": 4, "activation": "tanh"}],
@@ -51,20 +51,21 @@ def test_contract(loss: str, tmp_path):
 
 @pytest.mark.parametrize("loss", OPTIONS)
 def test_format(loss: str, tmp_path):
-    """Our own folder; and from it the sentence encoder, which makes vectors in the same way."""
+    """A saved pair task opens as itself and as a sentence encoder with the same vectors."""
     task = _task(loss)
     contracts.check_format(task, contracts.inputs_of(task), tmp_path / "pairs")
     unused = ("label",) if loss == "classification" else ()
     opened = SentenceEncoder.from_preset(tmp_path / "pairs", allow_unused=unused)
     assert opened.options == task.sentence_encoder.options
     contracts.assert_same_weights(opened, task.sentence_encoder)
-    # And back, to train it further.
+    # The saved sentence encoder opens as a pair task, for further training.
     task.sentence_encoder.save_to_preset(tmp_path / "sentences")
     assert type(load_checkpoint(tmp_path / "sentences")) is SentenceEncoder
     again = SentencePairs.from_preset(tmp_path / "sentences")
     assert again.sentence_encoder.options == task.sentence_encoder.options
     contracts.assert_same_weights(again.sentence_encoder, task.sentence_encoder)
-    (tmp_path / "sentences" / "bert_keras.json").unlink()  # as a folder of theirs
+    # The folder now looks like one of another library.
+    (tmp_path / "sentences" / "bert_keras.json").unlink()
     again = SentencePairs.from_preset(tmp_path / "sentences", allow_missing=("pooler",))
     assert again.sentence_encoder.options == task.sentence_encoder.options
 

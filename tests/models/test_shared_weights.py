@@ -1,4 +1,4 @@
-"""Users' models of our layers and views: shared weights stay shared."""
+"""Users' models over our layers and views: shared weights stay shared."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def _positions() -> Any:
 
 
 class _Parts(NamedTuple):
-    """An encoder, its symbolic inputs, and those of the tokens to predict."""
+    """Encoder with its symbolic inputs and the positions of the tokens to predict."""
 
     encoder: BertEncoder
     x: dict[str, Any]
@@ -33,7 +33,7 @@ class _Parts(NamedTuple):
 
 
 def _over(outputs: Callable[[_Parts], Any]) -> Callable[[], tuple[Any, Any]]:
-    """Return a maker of a functional model over the symbolic inputs of an encoder."""
+    """Return a function that makes a functional model over the symbolic inputs of an encoder."""
 
     def make() -> tuple[Any, Any]:
         encoder = BertEncoder(TINY)
@@ -72,7 +72,7 @@ def _nested(m: _Parts) -> Any:
     return _tied(m.encoder)(within(m.x), m.positions)
 
 
-# What a user may make of the parts of an encoder.
+# Functional models that a user may build from the parts of an encoder.
 USERS: dict[str, Callable[[_Parts], Any]] = {
     "output of a block": lambda m: keras.Model(
         m.encoder.input, keras.layers.Dense(3)(_block_output(m.encoder, 1))
@@ -148,7 +148,7 @@ def test_a_new_process_opens_a_users_model(tmp_path: Path) -> None:
     contracts.assert_close(np.load(files[2]), numpy(model(x)), 1e-5)
 
 
-# === Views keep what they are ===
+# === Views keep their class and their shared weights ===
 
 
 def test_a_tied_head_is_tied_after_every_operation(tmp_path: Path) -> None:
@@ -158,7 +158,7 @@ def test_a_tied_head_is_tied_after_every_operation(tmp_path: Path) -> None:
         (view,) = (layer for layer in rebuilt.layers if isinstance(layer, EncoderView))
         table = view.get_layer("embeddings").token
         assert rebuilt.get_layer("mlm").token_embedding is table, name
-        # Saved again, the file knows the sharing anew.
+        # A second file also records the sharing.
         again = by_file(rebuilt, tmp_path)
         assert sharing(again) == sharing(model), name
 

@@ -1,4 +1,4 @@
-"""Behaviour that every task shares."""
+"""Behaviour that all tasks share."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def test_two_tasks_share_one_encoder():
 
 
 def test_optimizer_and_weights_go_on_after_reload(tmp_path):
-    """A compiled task saved as `.keras` trains on from where it was."""
+    """A compiled task that was saved as `.keras` goes on with its weights and optimizer state."""
     task = MaskedLM(BertEncoder(TINY.replace(num_layers=1, pooler=False)))
     task.compile(keras.optimizers.AdamW(1e-3), **task.loss_and_metrics())
     x = contracts.batch(TINY, predictions=2)
@@ -119,7 +119,10 @@ def _weight(model: keras.Model, path: str):
     keras.backend.backend() != "tensorflow", reason="another backend traces otherwise"
 )
 def test_a_step_is_traced_once(monkeypatch):
-    """Keras makes the optimizer's variables within the first trace, which is then thrown away."""
+    """A training step is traced once. Keras alone would discard the first trace.
+
+    The optimizer's variables, which Keras makes during that trace, are made before it.
+    """
     task = SequenceClassifier(BertEncoder(TINY), 2)
     task.compile(optimizer(1e-3, total_steps=3), **task.loss_and_metrics())
     calls, loss = [], SequenceClassifier.compute_loss
@@ -151,13 +154,13 @@ def test_every_task_gives_its_encoder_by_name(name: str) -> None:
     assert {type(task) for task in tasks} == classes
     for task in tasks:
         assert task.get_layer("encoder") is task.get_layer(name) is encoder, type(task)
-        # Its graph is that of the encoder alone.
+        # The graph is the one of the encoder alone.
         output = task.get_layer("encoder").get_layer("block_1").output
         assert keras.Model(encoder.input, output).output_shape == (None, None, 8)
         assert task.get_layer(index=0) is task.layers[0]
 
 
-# === Encoder outputs that heads read, and encoders that are not trained.
+# === Encoder outputs that heads read, and frozen encoders ===
 
 
 FOUR = TINY.replace(num_layers=4, pooler=False)
@@ -232,7 +235,7 @@ def test_a_frozen_encoder_is_fixed_and_its_head_learns(representation: str):
     before = contracts.weights(task)
     task.encoder.trainable = False
     x = contracts.inputs_of(task)
-    # Dropout of 0.1 in every block, and yet:
+    # The blocks have a dropout of 0.1, but a frozen encoder does not apply it.
     np.testing.assert_array_equal(
         numpy(task(x, training=True)[features.TAGS]), numpy(task(x, training=True)[features.TAGS])
     )
@@ -247,7 +250,7 @@ def test_a_frozen_encoder_is_fixed_and_its_head_learns(representation: str):
 
 
 def test_a_layer_that_is_frozen_alone_still_drops():
-    """As in Keras: nothing but an encoder without anything to train is fixed."""
+    """A frozen layer still applies dropout, as in Keras. Only a fully frozen encoder does not."""
     encoder = BertEncoder(FOUR)
     encoder.blocks[0].trainable = False
     x = contracts.batch(FOUR)

@@ -1,4 +1,4 @@
-"""Views of a task train its weights, in its precision, and leave alone what it does not read."""
+"""Views train the weights of their task, in its precision, and leave unused weights alone."""
 
 from __future__ import annotations
 
@@ -31,7 +31,8 @@ def test_variables_are_the_tasks(name: str, kind: Callable[[BertEncoder], Task])
     for names in ("weights", "trainable_variables", "non_trainable_weights", "unused_variables"):
         ours, theirs = ({id(each) for each in getattr(model, names)} for model in (view, task))
         assert ours == theirs, names
-    assert bool(task.unused_variables) is (kind is MaskedLM)  # TINY has a pooler
+    # TINY has a pooler, which only MaskedLM does not use
+    assert bool(task.unused_variables) is (kind is MaskedLM)
 
 
 @pytest.mark.parametrize("name", VIEWS)
@@ -55,7 +56,7 @@ def _chunked() -> tuple[TaskView, dict[str, np.ndarray], dict[str, np.ndarray]]:
 
 @pytest.mark.parametrize("make", [_distiller, _chunked])
 def test_a_saved_view_goes_on_with_its_loss(make: Callable, tmp_path: Path) -> None:
-    """The loss of the loaded view reads the weights, and updates the metric, of that view."""
+    """The loss of a loaded view uses the weights and updates the metrics of the loaded view."""
     view, x, y = make()
     view.compile(keras.optimizers.SGD(0.1), **view.loss_and_metrics())
     view.save(tmp_path / "view.keras")
@@ -66,6 +67,6 @@ def test_a_saved_view_goes_on_with_its_loss(make: Callable, tmp_path: Path) -> N
     np.testing.assert_allclose(losses[1], losses[0], rtol=1e-6)
     if hasattr(view, "mlm_accuracy"):
         counts = [float(numpy(model.mlm_accuracy.count)) for model in (view, loaded)]
-        assert counts == [3.0, 3.0]  # rows
+        assert counts == [3.0, 3.0]  # number of rows
     loaded.task.set_weights([np.zeros_like(weight) for weight in loaded.task.get_weights()])
     assert float(numpy(loaded.compute_loss(x, y, loaded(x)))) != losses[0]

@@ -1,4 +1,4 @@
-"""The vocabulary in parts: the same loss, metrics and gradients as of the whole."""
+"""The loss in chunks of the vocabulary gives the loss, metrics and gradients of the full logits."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from tests.contracts import TINY, numpy
 from tests.gradients import step_of
 from tests.pretraining import few_examples
 
-# Keras's backends answer NumPy 2's question for a view with a deprecation warning.
+# Keras's backends cause a deprecation warning of NumPy 2 about `__array__`.
 pytestmark = pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")
 
 _FIXED = TINY.replace(dropout=0.0, attention_dropout=0.0, num_layers=1)
-# A table narrower than the encoder, and no pooler: as ALBERT's and ELECTRA's.
+# No pooler, and a token table narrower than the encoder, as in ALBERT and ELECTRA.
 _NARROW = _FIXED.replace(embedding_size=4, pooler=False)
 TASKS = {
     "mlm": lambda: MaskedLM(BertEncoder(_NARROW)),
@@ -67,7 +67,7 @@ def test_weights_are_the_tasks_and_no_output_is_of_the_vocabulary() -> None:
 
 
 def test_accuracy_is_of_what_counts() -> None:
-    """Labels that are the highest, by weights; evaluated too."""
+    """The accuracy is the weighted share of correct labels, in `evaluate` too."""
     task = contracts.as_trained(MaskedLM(BertEncoder(_FIXED)))
     x, y, weights = few_examples("mlm").batch(0, 0)
     best = numpy(task(x))["mlm"].argmax(axis=-1)

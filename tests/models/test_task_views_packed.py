@@ -1,4 +1,4 @@
-"""Rows of several examples: the same loss and gradients as of the examples by themselves."""
+"""Sequence packing gives the loss and gradients of the same examples in rows of their own."""
 
 from __future__ import annotations
 
@@ -37,14 +37,15 @@ from tests.contracts import FAMILIES, TINY, numpy
 from tests.gradients import step_of
 from tests.pretraining import few_examples
 
-# Keras's backends answer NumPy 2's question for a view with a deprecation warning.
+# Keras's backends cause a deprecation warning of NumPy 2 about `__array__`.
 pytestmark = pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")
 
 _COUNT = 17
 _FIXED = TINY.replace(dropout=0.0, attention_dropout=0.0)
-_ONE_LAYER = _FIXED.replace(num_layers=1)  # JAX compiles each further one for seconds
+_ONE_LAYER = _FIXED.replace(num_layers=1)  # JAX takes seconds to compile each further layer
 _NO_POOLER = _ONE_LAYER.replace(pooler=False)
-_SHAPES: dict[str, Any] = {"sequence_length": 24, "batch_size": 7}  # longer than TINY's positions
+# Longer than the position table of TINY.
+_SHAPES: dict[str, Any] = {"sequence_length": 24, "batch_size": 7}
 
 _HIDDEN: dict[str, Any] = {"hidden_activation": "tanh"}
 
@@ -56,7 +57,7 @@ def _rows(seed: int = 0) -> EncodedTexts:
 
 
 def _supervised(task: Task) -> SupervisedExamples:
-    """Labels of this task, and weights that are not all one."""
+    """Return examples with labels for this task and with varied weights."""
     rng, rows = np.random.default_rng(1), _rows()
     options: dict[str, Any] = {"segments": features.SEGMENT_IDS in task.input, "max_length": 12}
     weights = rng.uniform(0.5, 2, _COUNT).astype("float32")
@@ -112,13 +113,16 @@ def test_loss_and_gradients_are_those_of_the_examples(name: str) -> None:
     for path, gradient in gradients.items():
         np.testing.assert_allclose(packed_gradients[path], gradient, atol=1e-5, err_msg=path)
     moved = {path for path, gradient in gradients.items() if np.abs(gradient).max() > 1e-4}
-    # No score depends on a key's bias, and tables have rows that no token has.
+    # A key's bias changes no attention score, and some rows of the tables belong to no token.
     unread = {weight.path for weight in task.unused_variables}
     assert {path for path in gradients if "key/bias" not in path} - moved <= unread
 
 
 def _packed_inputs(config: Any, length: int = 5) -> tuple[dict, dict]:
-    """Three examples by themselves, and in two rows of three: one row is empty."""
+    """Return three examples, as three rows and packed into two rows of three.
+
+    One of those is empty.
+    """
     x = contracts.batch(config, length=length)
     rows = np.array([0, 0, 1])
     packed, _, _ = pack_batch((x, {}, {}), rows, shape=(3, 12), max_examples=4)
@@ -168,7 +172,7 @@ def test_examples_do_not_see_each_other() -> None:
 
 
 def test_order_and_row_do_not_matter() -> None:
-    """Nor in which row an example is, nor where."""
+    """The outputs of an example do not depend on its row or its place in the row."""
     encoder = contracts.as_trained(BertEncoder(TINY))
     view, x = encoder.packed(), contracts.batch(TINY, length=5)
     found = []
@@ -223,7 +227,7 @@ def test_mixed_precision(policy: str) -> None:
 
 @pytest.mark.parametrize("feed", [py_dataset, tf_dataset])
 def test_learns_and_is_saved(feed: Any, tmp_path) -> None:
-    """The folder of the task has the weights that its view has learned."""
+    """After training a packed view, the saved folder of the task holds the learned weights."""
     if feed is tf_dataset:
         pytest.importorskip("tensorflow")
     keras.utils.set_random_seed(0)
@@ -257,7 +261,7 @@ def test_tasks_that_cannot_be_packed() -> None:
 
 
 def test_relative_positions_bound_the_row() -> None:
-    """Their table has no distance beyond the longest sequence, be it within an example or not."""
+    """A packed row may not be longer than the table of relative positions."""
     encoder = BertEncoder(FAMILIES["relative_key"])
     x = contracts.batch(TINY, length=7)
     packed, _, _ = pack_batch((x, {}, {}), np.zeros(3, int), shape=(1, 24), max_examples=3)
@@ -266,7 +270,7 @@ def test_relative_positions_bound_the_row() -> None:
 
 
 def test_the_mean_is_of_examples() -> None:
-    """Divided by how many there are, not by their weights, as in a batch without slots."""
+    """The loss is divided by the number of examples, not by the sum of their weights."""
     labels, logits = np.array([[0, 1, 0]]), np.zeros((1, 3, 2), "float32")
     loss = MeanOfExamples(keras.losses.SparseCategoricalCrossentropy(from_logits=True))
     for weights, expected in (([1, 1, 0], 1.0), ([1, 3, 0], 2.0), ([0, 0, 0], 0.0)):

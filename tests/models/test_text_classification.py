@@ -1,4 +1,4 @@
-"""Labels of texts. Equality with another library's heads is in checkpoints/test_families.py."""
+"""Text classification. checkpoints/test_families.py compares with another library's heads."""
 
 from __future__ import annotations
 

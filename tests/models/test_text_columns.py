@@ -1,4 +1,4 @@
-"""Arguments of `fit` that are text, and their columns."""
+"""Text arguments of `fit` and their columns."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ TEXTS, SECONDS = ["one", "two", "three"], ["uno", "dos", "tres"]
 
 
 class Frame:
-    """A table with the interface of a pandas DataFrame."""
+    """Table with the interface of a pandas DataFrame."""
 
     def __init__(self, columns: dict[str, Any]):
         self._columns = columns
@@ -154,7 +154,10 @@ def test_tf_data_has_columns_targets_and_weights_as_keras_reads_them() -> None:
     [("text", "label"), ("review", "label"), ("text", "other"), ("a", "b", "c"), ("text", "y")],
 )
 def test_a_column_that_the_task_does_not_read_is_refused(names: tuple[str, ...]) -> None:
-    """A label that is taken for the second text of a pair leaks into the input."""
+    """An unknown column is refused.
+
+    A label that is read as the second text leaks into the input.
+    """
     for table in (dict.fromkeys(names, TEXTS), Frame(dict.fromkeys(names, TEXTS))):
         with pytest.raises(ValueError, match=r"the task reads text, pair\. .* targets as `y`"):
             find_text(table, ("text", "pair"))
@@ -164,7 +167,7 @@ def test_a_table_with_a_column_of_numbers_is_no_text() -> None:
     assert find_text({"text": TEXTS, "number": [1, 2, 3]}, ("text", "pair")) is None
 
 
-# === Targets and class weights as callers of `fit` hand them over.
+# === Targets and class weights in the forms that callers pass to `fit` ===
 
 
 LABELS = ["bad", "good", "so"]
@@ -248,7 +251,10 @@ def test_an_index_below_zero_is_no_label_from_the_end() -> None:
 
 
 def test_whole_numbers_as_names_mean_the_same_classes_everywhere() -> None:
-    """As in `text_examples`: of labels "1" to "3" the number 3 is the last one."""
+    """An integer means the label with this name, in targets and in class weights.
+
+    `text_examples` has the same rule. If the labels are "1" to "3", the number 3 is the last one.
+    """
     stars = ["1", "2", "3"]
     assert targets_from([3, 1], stars, "single_label") == ["3", "1"]
     assert weights_by_name({3: 2.0}, stars) == {"3": 2.0}

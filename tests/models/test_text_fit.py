@@ -1,4 +1,7 @@
-"""`fit`, `evaluate` and `predict` of text: the batches of our data functions, compiled by `fit`."""
+"""`fit`, `evaluate` and `predict` with text use the batches of the data functions.
+
+`fit` compiles.
+"""
 
 from __future__ import annotations
 
@@ -53,12 +56,12 @@ def examples(seed: int | None = 0, **options: Any) -> Any:
 
 
 def compiled(task: Any, steps: int = 10) -> Any:
-    """Return a task that is compiled as a caller does it."""
+    """Return the task, compiled with its loss and an optimizer as a caller compiles it."""
     task.compile(optimizer(1e-2, total_steps=steps), **task.loss_and_metrics())
     return task
 
 
-# === The same batches ===
+# === The batches are the same ===
 
 
 def test_text_trains_as_the_dataset_of_its_examples() -> None:
@@ -165,7 +168,8 @@ def test_a_task_that_was_not_compiled_learns(capsys: pytest.CaptureFixture[str])
 def test_every_later_fit_begins_a_new_schedule(tmp_path: Path) -> None:
     task = classifier()
     task.fit(TEXTS, LABELS, batch_size=4, epochs=2, **QUIET)
-    assert float(task.optimizer.learning_rate) == 0.0  # the schedule of the first one has ended
+    # The schedule of the first optimizer has ended.
+    assert float(task.optimizer.learning_rate) == 0.0
     task.save(tmp_path / "task.keras")
     for later in (task, keras.models.load_model(tmp_path / "task.keras")):
         before = [keras.ops.convert_to_numpy(each) for each in later.trainable_variables]
@@ -313,7 +317,7 @@ def test_a_task_of_features_alone_says_so(name: str) -> None:
         task.fit(TEXTS, **QUIET)
 
 
-# === What is refused ===
+# === Refused arguments ===
 
 
 @pytest.mark.parametrize("way", ["fit", "evaluate"])

@@ -1,4 +1,4 @@
-"""Tags of tokens."""
+"""Token classification, without and with a conditional random field (CRF)."""
 
 from __future__ import annotations
 
@@ -43,7 +43,10 @@ def test_learns_the_tokens_that_count():
 
 
 def test_a_token_counts_alike_in_every_batch():
-    """In one of all texts, or in batches of texts of one length; also before a teacher."""
+    """Each token has the same weight in one batch of all texts and in batches by length.
+
+    The losses of a distillation follow the same rule.
+    """
     rng = np.random.default_rng(0)
     counted = (np.arange(6) < np.array([[1], [2], [5], [6]])).astype("float32")
     tags, logits = rng.integers(0, 3, (4, 6)), rng.normal(size=(4, 6, 3)).astype("float32")
@@ -64,7 +67,7 @@ def test_a_token_counts_alike_in_every_batch():
     assert TagLoss.from_config(loss.get_config()).reduction == loss.reduction
 
 
-# === With a conditional random field ===
+# === With a conditional random field (CRF) ===
 
 COUNTED = np.array([[0, 1, 0, 1, 1], [0] * 5, [1] * 5, [0, 0, 0, 0, 1]])
 
@@ -90,7 +93,8 @@ def test_format_of_a_field(tmp_path):
     np.testing.assert_array_equal(contracts.weights(again)["crf/transition"], 0.0)
     logits = numpy(plain(contracts.inputs_of(plain)))[features.TAGS]
     found = numpy(again(contracts.inputs_of(again)))[features.TAGS]
-    np.testing.assert_array_equal(found[..., 3, :3], logits)  # a new field changes nothing
+    # A new CRF has zero transitions, which change nothing.
+    np.testing.assert_array_equal(found[..., 3, :3], logits)
 
 
 def test_options_that_are_not_used_are_not_written():
@@ -100,7 +104,7 @@ def test_options_that_are_not_used_are_not_written():
 
 @pytest.mark.parametrize("jit", [False, True])
 def test_gradient_of_the_loss(jit: bool):
-    """The gradient of a potential is its marginal probability, less 1 where the pair is right."""
+    """The gradient of a potential is its marginal probability, minus 1 at the correct pair."""
     values = potentials(4, 5, 3)
     tags = np.random.default_rng(0).integers(0, 3, (4, 5))
     expected = np.zeros_like(values, dtype="float64")
@@ -116,7 +120,7 @@ def test_gradient_of_the_loss(jit: bool):
     model = keras.Sequential([keras.layers.Embedding(4, 80), keras.layers.Reshape((5, 4, 4))])
     model.build((None,))
     model.layers[0].embeddings.assign(values.reshape(4, 80))
-    # PyTorch's compiler is not XLA, and needs a C++ compiler.
+    # PyTorch's compiler is not XLA and needs a C++ compiler.
     jit = jit and keras.backend.backend() != "torch"
     model.compile(keras.optimizers.SGD(1.0), ConditionalRandomFieldLoss(), jit_compile=jit)
     weights = COUNTED * np.array([1.0, 0.5, 2.0])[np.arange(5) % 3]
@@ -124,12 +128,12 @@ def test_gradient_of_the_loss(jit: bool):
     loss = model.fit(np.arange(4), labels, sample_weight=weights, batch_size=4, verbose=0).history
     assert np.isfinite(loss["loss"]).all()
     step = values.reshape(4, 80) - numpy(model.layers[0].embeddings)
-    # The mean of the three texts with a token that counts.
+    # Mean over the three texts that have a counted token.
     np.testing.assert_allclose(step.reshape(values.shape), expected / 3, rtol=0, atol=1e-5)
 
 
 def test_learns_what_follows_what():
-    """Every token is the same here, so that only its neighbours tell its tag: 0 1 2 0 1 2 ..."""
+    """A CRF learns the transitions 0 1 2 0 1 2 where all tokens are equal."""
     keras.utils.set_random_seed(0)
     task = TokenClassifier(BertEncoder(_STILL), 3, crf=True)
     x = contracts.inputs_of(task)

@@ -1,4 +1,4 @@
-"""Compiled functions are traced for each shape of a batch, not for each length of a text."""
+"""Functions are traced and compiled once per batch shape, not once per text length."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ TEXTS = [" ".join(["w1"] * length) for length in range(1, 61)]
 
 @pytest.fixture
 def traces(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int | None, ...]]:
-    """The shapes that the first block was traced for, since the model was there."""
+    """Return the input shapes that the first block is traced with."""
     found: list[tuple[int | None, ...]] = []
     call = TransformerBlock.call
 
@@ -58,7 +58,7 @@ def test_training(traces: list[tuple[int | None, ...]]) -> None:
     task.compile(keras.optimizers.SGD(0.1), **task.loss_and_metrics())
     traces.clear()
     task.fit(dataset(examples), epochs=3, verbose=0)
-    # One more where Keras builds metrics and optimizer before the first step.
+    # One more trace where Keras builds metrics and the optimizer before the first step.
     assert 1 <= len(traces) <= len(shapes) + 1
 
 
@@ -67,5 +67,5 @@ def test_answers(traces: list[tuple[int | None, ...]]) -> None:
     traces.clear()
     for text in TEXTS:
         predictor([text])
-    # Powers of two and the middles between them on JAX; TensorFlow leaves the length open.
+    # JAX has the powers of two and the middles between them. TensorFlow leaves the length open.
     assert 1 <= len(traces) <= 8

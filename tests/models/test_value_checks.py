@@ -16,7 +16,7 @@ from tests.models.every_model import LENGTH
 
 METHODS = ("fit", "evaluate", "predict", "train_on_batch", "test_on_batch", "predict_on_batch")
 WITH_LABELS = ("fit", "evaluate", "train_on_batch", "test_on_batch")
-# The first number that is too large, by input, and a part of its message.
+# Input -> the first number that is too large, and a part of its error message.
 LIMITS = {
     "token_ids": (50, "token table has 50 rows: the largest id is 49.*vocab_size"),
     "segment_ids": (2, "segment table has 2 rows: the largest id is 1"),
@@ -24,8 +24,8 @@ LIMITS = {
     "mask_positions": (LENGTH, "rows are 7 tokens long: the last position is 6"),
     "first_positions": (LENGTH, "rows are 7 tokens long: the last position is 6"),
 }
-FREE = {"padding_mask", "example_ids", "prompt_length"}  # inputs that no table is read by
-# The number of classes of the labels by output, where labels are whole numbers.
+FREE = {"padding_mask", "example_ids", "prompt_length"}  # inputs that are not looked up in a table
+# Model -> the number of classes of each output with integer labels.
 CLASSES = {
     "classifier": {"label": 3},
     "tagger": {"tags": 3},
@@ -41,7 +41,7 @@ CLASSES = {
     "chunked masked_lm": {"mlm": 50},
     "distiller": {"label": 3},
 }
-# These have labels that are no classes: numbers, vectors, or one number for each class.
+# Models whose labels are numbers, vectors, or one number per class, and not integer classes.
 OF_NUMBERS = {"several labels": "label", "number": "label", "sentences": "sentence_vector"}
 OTHERS = {"detector", "in_batch"} | {
     *("encoder", "with_outputs", "first_token", "at_positions", "packed", "packed at_positions")
@@ -77,7 +77,8 @@ def test_ids_of_no_table(name: str) -> None:
 def test_rows_longer_than_the_positions(name: str) -> None:
     model = every_model.model(name)
     x = every_model.inputs(model, length=13)
-    if "position_ids" in x:  # these may be longer, and tell positions of their own
+    # Packed rows may be longer than the table, because they bring their own positions.
+    if "position_ids" in x:
         x["position_ids"] %= 12
         ValueChecks(model).check(x)
         return
@@ -95,7 +96,7 @@ def test_packed_rows_of_relative_positions_are_no_longer_than_they() -> None:
 
 
 def test_tokens_with_an_axis_more() -> None:
-    """Keras removes a last axis of one element."""
+    """A last axis of one element is accepted, because Keras removes it."""
     model = every_model.model("questions")
     x = {key: values[..., None] for key, values in every_model.inputs(model).items()}
     y = {"start": np.full(3, LENGTH - 1), "end": np.full(3, LENGTH - 1)}
@@ -103,7 +104,7 @@ def test_tokens_with_an_axis_more() -> None:
 
 
 def _labels(model: Any, name: str) -> np.ndarray:
-    """Labels of the shape that this output has classes for, all of them 0."""
+    """Return labels of zeros in the shape that this output expects."""
     x, shape = every_model.inputs(model), model.output[name].shape
     if name in (features.START, features.END, features.CHOICE):
         return np.zeros(3, "int32")

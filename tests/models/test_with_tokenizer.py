@@ -1,4 +1,4 @@
-"""A task's tokenizer is state: it travels wherever the task goes, and answers stay the same."""
+"""A task keeps its tokenizer in every copy and file, and its answers stay the same."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def make(name: str, tokenizer: Tokenizer | None = None) -> Any:
 
 
 def answer(task: Any) -> Any:
-    """Return the answers in words for the columns that a task reads."""
+    """Return the task's answers for the columns that it reads."""
     method = task.answer_method()
     if method in ("encode", "fill_mask", "predict_entities"):
         return getattr(task, method)(TEXTS)
@@ -92,7 +92,7 @@ WAYS: dict[str, Callable[[Any, Path], Any]] = {
 
 
 def _flat(answers: Any) -> list[Any]:
-    """Return strings, and numbers to 5 places."""
+    """Return the strings of nested answers, and their numbers rounded to 5 places."""
     if isinstance(answers, np.ndarray):
         return [round(float(number), 5) for number in answers.ravel()]
     if isinstance(answers, list | tuple):
@@ -103,7 +103,10 @@ def _flat(answers: Any) -> list[Any]:
 
 
 def test_text_in_gives_the_same_answer_after_every_way(tmp_path: Path) -> None:
-    """The table class x way is printed where a cell is wrong."""
+    """A task gives the same answers after every way of saving.
+
+    If a cell is wrong, the table of class and way is printed.
+    """
     wrong = []
     for name in task_classes():
         task = make(name)

@@ -1,4 +1,4 @@
-"""Models, tokenizers and arguments that do not fit together are refused before any computation."""
+"""Models, tokenizers and arguments that do not match are refused before any computation."""
 
 from __future__ import annotations
 

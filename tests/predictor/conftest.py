@@ -1,4 +1,4 @@
-"""The tiny tasks of `inference`."""
+"""Fixtures of `tests/inference`: tiny tasks."""
 
 from tests.inference.conftest import task, tokenizer
 

@@ -1,4 +1,4 @@
-"""A predictor does what its model is for, and nothing beside a text changes its answer."""
+"""A predictor calls the method of its task, and an answer depends on nothing but its own text."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_options_are_handed_on(task, tokenizer) -> None:
 
 
 def assert_alike(found: Any, expected: Any, atol: float) -> None:
-    """Numbers are close, all else is equal, however deep."""
+    """Assert that numbers are close and that everything else is equal, in nested values too."""
     if isinstance(expected, str | int):
         assert found == expected
     elif isinstance(expected, float | np.ndarray | np.floating):
@@ -85,7 +85,7 @@ def assert_alike(found: Any, expected: Any, atol: float) -> None:
 def test_nothing_beside_a_text_changes_its_answer(
     task, tokenizer, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
-    """Neither the order, nor what runs together, nor how far it is padded."""
+    """An answer does not depend on the order of the texts, the batch size or the padding."""
     arguments = ARGUMENTS[kind]
     expected = list(Predictor(task(kind), tokenizer)(*arguments))
     turned = [column[::-1] for column in arguments]
@@ -120,7 +120,7 @@ def test_the_order_of_the_labels_changes_no_answer(task, tokenizer, kind: str) -
 
 
 def _fields(one: Any, other: Any) -> list[tuple[Any, Any]]:
-    """The layers that link tags."""
+    """Return the CRF layers of both tasks as a pair, if they have one."""
     return [(one.crf, other.crf)] if getattr(one, "crf", None) is not None else []
 
 

@@ -1,4 +1,4 @@
-"""Rows to predict, from lines and tables."""
+"""Rows to predict, read from lines and from tables."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_standard_input_and_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert [line.rstrip() for line in file_lines(tmp_path / "t.txt")] == ["a", "b"]
 
 
-# === Lines of text to lines of JSON. The files are those of tests/test_cli.py.
+# === Lines of text become lines of JSON. The files are those of tests/test_cli.py ===
 
 
 _TOKENIZER = Tokenizer(
@@ -150,7 +150,7 @@ def test_what_the_model_cannot_answer_is_named() -> None:
 
 @pytest.mark.parametrize("late", [1, 3])
 def test_a_pair_in_every_line_or_none(monkeypatch: pytest.MonkeyPatch, late: int) -> None:
-    """However many lines are read together."""
+    """A line with a missing or an unexpected pair is refused, in any block of lines."""
     monkeypatch.setattr(module, "_AT_ONCE", 2)
     predictor = Predictor(contracts.as_trained(SentenceEncoder(BertEncoder(TINY))), _TOKENIZER)
     rows: list[dict[str, str]] = [{"text": "w1", "pair": "w2"} for _ in range(4)]
@@ -164,7 +164,7 @@ def test_a_pair_in_every_line_or_none(monkeypatch: pytest.MonkeyPatch, late: int
         _answers(tagger, rows[0])
 
 
-# === Predictions as tables. Every task is in tests/training/test_predict.py.
+# === Predictions as tables. Every task is in tests/training/test_predict.py ===
 
 
 def _predictor(**options: Any) -> Predictor:

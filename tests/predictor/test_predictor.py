@@ -1,4 +1,4 @@
-"""The predictor must give what the model gives, whatever runs together."""
+"""A predictor gives the outputs of its model, in batches of any size."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ CONFIG = BertConfig(
     num_heads=2,
     intermediate_size=16,
     max_positions=24,
-    # Far from uniform, so that no two fills are equally good.
+    # Wide initial weights: the scores of two tokens are never nearly equal.
     initializer_range=0.8,
 )
 
@@ -170,7 +170,7 @@ def test_wrong_models_and_arguments(task, tokenizer):
 
 
 def test_a_family_with_one_segment(tmp_path):
-    """RoBERTa: other special tokens, bytes for pieces, positions from 2 on."""
+    """RoBERTa's special tokens, byte-level pieces and positions, which begin at 2, are used."""
     learners.byte_level(tmp_path)
     tokenizer = Tokenizer.from_preset(tmp_path)
     config = CONFIG.replace(

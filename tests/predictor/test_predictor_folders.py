@@ -1,4 +1,4 @@
-"""Predictors opened from folders, and written; how far they are."""
+"""Predictors that are opened from folders and saved to folders, and their progress."""
 
 from __future__ import annotations
 

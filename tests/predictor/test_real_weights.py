@@ -1,4 +1,4 @@
-"""A real model answers a text alone as among others, however it is padded."""
+"""A real model gives a text the same answer alone, in a batch, and with any padding."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def tokenizer(mini_lm: Path) -> Tokenizer:
 
 @pytest.fixture(scope="module")
 def texts(shared_data: Path) -> list[str]:
-    """Of many lengths."""
+    """Return about 40 sentences of the STS benchmark that have many different lengths."""
     table = read_table(
         shared_data / "stsb" / "official_dev.tsv", text="sentence1", label="score", quoting=False
     )
@@ -76,7 +76,8 @@ def test_nothing_beside_a_text_changes_its_answer(
             np.testing.assert_allclose(one, other, atol=1e-5)
 
     assert_same(_numbers(kind, Predictor(task, tokenizer, batch_size=7), texts[::-1])[::-1])
-    monkeypatch.setattr(running, "_bucket", lambda number: number)  # no padding but to the longest
+    # Pad only to the longest text of the batch.
+    monkeypatch.setattr(running, "_bucket", lambda number: number)
     assert_same(_numbers(kind, Predictor(task, tokenizer, batch_size=5), texts))
     alone = [_numbers(kind, Predictor(task, tokenizer), [text])[0] for text in texts[:3]]
     assert_same([*alone, *expected[3:]])

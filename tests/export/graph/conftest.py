@@ -1,4 +1,4 @@
-"""The graphs are TensorFlow's: on another backend there is no model to put into one."""
+"""Fixtures for tests of TensorFlow graphs. Other backends have no such models."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def tokenizer() -> Tokenizer:
 
 @pytest.fixture(scope="session")
 def encoder():
-    """`encoder()`: a new one, with weights that tell texts apart."""
+    """Return a function that makes an encoder with different outputs for different texts."""
 
     def make(**values) -> BertEncoder:
         config = TINY.replace(vocab_size=len(VOCABULARY), max_positions=64, **values)
@@ -35,7 +35,7 @@ def encoder():
 
 @pytest.fixture(scope="session")
 def texts() -> list[str]:
-    """Short and long, of all kinds of characters."""
+    """Return short and long texts with all kinds of characters."""
     draw = np.random.default_rng(1)
     pool = [*WORDS, *(" " * 3), "a1b", "cat's", "é", "e\u0301", "x" * 101, "\u200d", "😀ａ½"]
     drawn = [" ".join(draw.choice(pool, draw.integers(1, 60))) for _ in range(60)]

@@ -1,4 +1,4 @@
-"""The table of characters says what Python says."""
+"""The table of character classes agrees with Python's `unicodedata`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ tf = pytest.importorskip("tensorflow")
 
 @pytest.fixture(scope="module")
 def flags() -> np.ndarray:
-    """Of every code point."""
+    """Return the flags of every code point."""
     return ch.Characters()(tf.range(0x110000)).numpy()
 
 

@@ -1,4 +1,4 @@
-"""Words in a graph are those that Python finds, in every text."""
+"""The graph splits every text into the words that Python's tokenizer finds."""
 
 from __future__ import annotations
 

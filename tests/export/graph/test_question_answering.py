@@ -1,4 +1,4 @@
-"""Answers from a graph are those of the predictor."""
+"""Question answering in a graph gives the answers of the predictor."""
 
 from __future__ import annotations
 

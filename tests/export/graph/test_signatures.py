@@ -1,4 +1,4 @@
-"""TensorFlow's errors about a disk become a `ResourceError`."""
+"""Signatures of every task. TensorFlow's disk errors become a `ResourceError`."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_other_errors_are_faults(tmp_path: Path) -> None:
 
 
 def test_every_task_that_answers_texts_has_signatures() -> None:
-    """The model of "retrieval", a recipe, compares vectors as any of "sentence_similarity"."""
+    """Models of the recipe "retrieval" have the signatures of "sentence_similarity"."""
     answering = {
         name
         for name, classes in {**FINETUNED, **PRETRAINED}.items()
@@ -55,7 +55,10 @@ def tasks() -> dict[str, Any]:
 
 @pytest.mark.parametrize("name", ["pairs", "vectors", "numbers", "several", "cosines", "encoder"])
 def test_functions_answer_as_the_predictor(name: str, tasks: dict[str, Any]) -> None:
-    """With prompts, all poolings and other similarities; test_clients.py exports these seldom."""
+    """The functions give the predictor's answers, with prompts, all poolings and all similarities.
+
+    test_clients.py exports few of these combinations.
+    """
     tokenizer = Tokenizer(VOCABULARY)
     predictor = Predictor(tasks[name], tokenizer, pairs=name in PAIRS)
     functions = signatures.text_functions(predictor, InGraphTokenizer(tokenizer, portable=True))

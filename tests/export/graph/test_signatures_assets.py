@@ -1,4 +1,4 @@
-"""Files of a SavedModel's folder beside the program."""
+"""Additional files in the folder of a SavedModel."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_labels_and_card(encoder: BertEncoder, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("make", [lambda e: SequenceClassifier(e, 2), MultipleChoice])
 def test_warm_up_requests_are_answered(make, encoder: BertEncoder, tmp_path: Path) -> None:
-    """Read with TensorFlow Serving's own classes."""
+    """The model answers the warm-up requests, which TensorFlow Serving's own classes can read."""
     apis = pytest.importorskip("tensorflow_serving.apis.prediction_log_pb2")
     folder = exported(make(encoder), tmp_path)
     run = tf.saved_model.load(str(folder)).signatures["serving_default"]

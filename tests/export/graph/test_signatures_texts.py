@@ -1,4 +1,4 @@
-"""Inputs and outputs of the signatures of SavedModels, for models of every kind."""
+"""Inputs and outputs of a SavedModel's signatures, for each kind of model."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def saved(
 
 
 class Exported(NamedTuple):
-    """A task, the folder of its SavedModel, and the opened SavedModel."""
+    """Task with the folder of its SavedModel and the loaded SavedModel."""
 
     task: Any
     folder: Path
@@ -68,7 +68,7 @@ class Exported(NamedTuple):
 
 @pytest.fixture(scope="module")
 def exported(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Exported]:
-    """`exported(make)`: the export of a task over an encoder; written once."""
+    """Return a function that exports a task over an encoder, once for each maker of a task."""
 
     @functools.cache
     def of(make: Callable[[BertEncoder], Any]) -> Exported:
@@ -204,7 +204,7 @@ def test_text_is_cut_at_max_length(tmp_path):
 
 
 def test_rows_without_a_token_are_no_answer(tmp_path):
-    # The model has two rows more than the vocabulary, and these are the likeliest.
+    # The model has two more rows than the vocabulary, and these have the highest scores.
     task = MaskedLM(BertEncoder(CONFIG))
     task.mlm.bias.assign([0.0] * len(VOCABULARY) + [50.0, 50.0])
     model = saved(task, tmp_path, top_k=len(VOCABULARY))

@@ -1,4 +1,4 @@
-"""A model on some rows at a time."""
+"""A model that runs in chunks of rows."""
 
 from __future__ import annotations
 

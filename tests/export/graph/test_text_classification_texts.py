@@ -1,4 +1,4 @@
-"""Labels, choices, vectors and the like from a graph are the predictor's."""
+"""Labels, choices, vectors and other answers from a graph equal those of the predictor."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ LENGTH = 20
 
 
 def both(task: Any, tokenizer) -> tuple[Predictor, Texts]:
-    """A model asked in Python and in a graph."""
+    """Return a predictor and a graph with the same model."""
     task = as_trained(task)
     graph = Texts(task, InGraphTokenizer(tokenizer), max_length=LENGTH)
     return Predictor(task, tokenizer, max_length=LENGTH), graph

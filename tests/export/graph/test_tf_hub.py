@@ -1,4 +1,4 @@
-"""Encoders of all families under the names of TensorFlow Hub."""
+"""Encoders of all families with the input and output names of TensorFlow Hub."""
 
 from __future__ import annotations
 

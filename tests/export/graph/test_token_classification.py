@@ -1,4 +1,4 @@
-"""The search in a graph finds what that in NumPy finds."""
+"""Viterbi decoding in a graph equals the decoding in NumPy."""
 
 from __future__ import annotations
 

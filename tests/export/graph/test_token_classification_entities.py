@@ -1,4 +1,4 @@
-"""Entities from a graph are those of the predictor: words, tags, parts of long texts, spans."""
+"""Entities from a graph equal those of the predictor: words, tags, long texts and spans."""
 
 from __future__ import annotations
 

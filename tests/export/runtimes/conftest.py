@@ -1,4 +1,4 @@
-"""Tiny models of each kind, written by a runtime's `write` and run again."""
+"""Tiny models of each kind, which a runtime's `write` exports and the runtime runs."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from bert_keras.models import (
 )
 from tests.contracts import TINY, as_trained, inputs_of, numpy
 
-# Every input and output that there is, and what has operations of its own.
+# These models have every input and output, and every layer with operations of its own.
 _ODD = TINY.replace(position_embedding="relative_key_query", embedding_size=4, num_segments=0)
 MODELS: dict[str, Callable[[], Any]] = {
     "pretrainer": lambda: Pretrainer(BertEncoder(TINY)),
@@ -29,13 +29,13 @@ MODELS: dict[str, Callable[[], Any]] = {
     "potentials": lambda: TokenClassifier(BertEncoder(TINY), 3, crf=True),
     "attentions": lambda: BertEncoder(_ODD, hidden_states=True, attentions=True),
 }
-# Keras warns of a softmax over one key.
+# Keras warns about a softmax over a single key.
 SIZES = ((3, 7), (1, 2), (5, 12))
 Run = Callable[[dict[str, np.ndarray]], Mapping[str, Any]]
 
 
 def batch_of(model: Any, rows: int, length: int) -> dict[str, np.ndarray]:
-    """Inputs of a model in another size than that it was written with."""
+    """Return inputs for a model in another size than the one of its export."""
     found = inputs_of(model, 7)
     for name, values in found.items():
         values = np.concatenate([values, values])[:rows]
@@ -47,7 +47,7 @@ def batch_of(model: Any, rows: int, length: int) -> dict[str, np.ndarray]:
 
 @pytest.fixture
 def check(tmp_path: Path):
-    """Writes a model, and compares what comes back in three sizes."""
+    """Return a function that exports a model and compares its outputs in three sizes."""
 
     def run(
         name: str,

@@ -1,4 +1,4 @@
-"""The client of exported taggers, without bert_keras, finds the entities that `Predictor` finds."""
+"""The client of exported token classifiers finds the entities of `Predictor` without bert_keras."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ LETTERS = "aB1 .,(-'’s$_\t\n\u3000中国、，：；あé\u0301😀\u200d\ufe0
 
 
 def _texts() -> list[str]:
-    """Texts of all kinds of characters, shorter and longer than a row."""
+    """Return texts with all kinds of characters, shorter and longer than a window."""
     draw = np.random.default_rng(1)
     pool = [*WORDS, *(" " * 3), "a1b", "cat's", "é", "e\u0301", "x" * 101, "\u200d", "😀ａ½"]
     drawn = [" ".join(draw.choice(pool, draw.integers(1, 30))) for _ in range(20)]
@@ -141,7 +141,7 @@ def test_only_taggers_have_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 
 @pytest.fixture(scope="module")
 def client() -> EntityFinder:
-    """A client without model and tokenizer."""
+    """Return a client without a model and a tokenizer."""
     find = object.__new__(EntityFinder)
     find.rules = entity_rules.rules_of(_tagger(["O"], crf=False))
     return find

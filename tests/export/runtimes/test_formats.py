@@ -1,4 +1,4 @@
-"""The backend of a format, and what to install where there is none."""
+"""The backend that writes each format, and the packages to install if it is missing."""
 
 from __future__ import annotations
 
@@ -80,13 +80,12 @@ def test_every_format_has_its_module() -> None:
         assert found is not None, name
 
 
-# === Telemetry that is switched off before and after its library is imported. See
-# test_outputs.py.
+# === Telemetry is off whether its library is imported earlier or later. See test_outputs.py ===
 
 
 @pytest.fixture
 def modules(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
-    """Neither of the libraries has been imported."""
+    """Remove the imported libraries from `sys.modules`."""
     for name in ("onnxruntime", "openvino_telemetry"):
         monkeypatch.delitem(sys.modules, name, raising=False)
     monkeypatch.delenv("ORT_DISABLE_TELEMETRY", raising=False)
@@ -109,7 +108,7 @@ def test_what_a_user_has_said_stays(modules: pytest.MonkeyPatch) -> None:
 
 def test_after_the_import(modules: pytest.MonkeyPatch) -> None:
     class Telemetry:
-        """With one instance, as in the library."""
+        """Stand-in for the library's telemetry class, which has one instance."""
 
         instance: Any = None
 
@@ -132,14 +131,14 @@ def test_after_the_import(modules: pytest.MonkeyPatch) -> None:
     silent = package.Telemetry(tid="x", app_name="OVC", enable_opt_in_dialog=False)
     assert silent.send_event("ovc", "version", "1") is None
     assert not hasattr(silent, "backend")
-    switch_off_telemetry()  # again
+    switch_off_telemetry()  # a second call
     assert package.Telemetry is type(silent)
     package.Telemetry, Telemetry.instance = Telemetry, None
     switch_off_telemetry()
     assert package.Telemetry is type(silent)
 
 
-# === Open axes have the names that the exported models show.
+# === Exported models show the names of their open axes ===
 
 
 ROWS = ("batch", "length")
@@ -173,7 +172,7 @@ def test_tuples_are_numbered() -> None:
     assert flat({"a": 1, "b": (2, 3)}) == {"a": 1, "b_0": 2, "b_1": 3}
 
 
-# === What a folder says of itself is read as it was written, or refused.
+# === A manifest is read as it was written, or refused ===
 
 
 WRITTEN = Manifest(

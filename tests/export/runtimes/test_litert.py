@@ -1,4 +1,4 @@
-"""LiteRT's files answer as the model does, with LiteRT's own operations only."""
+"""LiteRT files give the model's outputs and use LiteRT's built-in operations only."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""ONNX files answer as the model does, in ONNX Runtime, in any size, under names."""
+"""ONNX files give the model's outputs in ONNX Runtime, with open sizes and named axes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.contracts import TINY, as_trained
 from tests.export.runtimes.conftest import MODELS, batch_of
 
 ort = pytest.importorskip("onnxruntime")
-# PyTorch needs 10 s to trace a model. What is done to the file then is the same on TensorFlow.
+# PyTorch needs 10 s to trace a model. The later steps are the same as on TensorFlow.
 slow_on_torch = pytest.mark.slow if keras.backend.backend() == "torch" else lambda test: test
 onnx = pytest.importorskip("onnx")
 if keras.backend.backend() == "jax":
@@ -46,22 +46,26 @@ def test_quantised(quantization: str, tolerance: float, check) -> None:
 
 
 def test_the_runtime_knows_what_it_reads(tmp_path: Path) -> None:
-    """Sums, normalisations and GELUs are fused, attention is two products, shapes are known."""
+    """ONNX Runtime fuses residual sums with layer normalisations, and fuses GELUs.
+
+    Attention stays two matrix products, and all shapes are known.
+    """
     model = as_trained(SequenceClassifier(BertEncoder(TINY), 3))
     onnx_model.write(model, tmp_path / "model.onnx", None)
     options = ort.SessionOptions()
-    options.log_severity_level = 3  # a warning that such a file fits this machine only
+    # Hides the warning that an optimised file fits this machine only.
+    options.log_severity_level = 3
     options.optimized_model_filepath = str(tmp_path / "optimised.onnx")
     ort.InferenceSession(tmp_path / "model.onnx", options)
     operations = Counter(node.op_type for node in onnx.load(tmp_path / "optimised.onnx").graph.node)
     layers = TINY.num_layers
-    # All with the sum before them; on TensorFlow not where [CLS] alone is normalised.
+    # Each layer normalisation is fused with its sum. On TensorFlow, those of [CLS] alone are not.
     apart = 2 if keras.backend.backend() == "tensorflow" else 0
     assert operations["SkipLayerNormalization"] == 2 * layers + 1 - apart
     assert operations["LayerNormalization"] == apart
     assert operations["BiasGelu"] == layers
     assert not operations.keys() & {"ReduceMean", "Erf", "Einsum", "Range"}
-    # The pooler and the classifier may be another kind of product.
+    # The pooler and the classifier may become another kind of product.
     products = operations["MatMul"] + operations["FusedMatMul"]
     assert 8 * layers <= products <= 8 * layers + 2
 
@@ -82,7 +86,10 @@ def test_only_open_sizes_have_names_and_all_weights_are_read(name: str, tmp_path
 
 @slow_on_torch
 def test_int8_answers_row_by_row(tmp_path: Path) -> None:
-    """Small and large rows together, each as it is alone; every matrix and table is int8."""
+    """A row of an int8 model has the same outputs alone and in a batch.
+
+    All matrices and tables are int8.
+    """
     model = as_trained(SequenceClassifier(BertEncoder(TINY), 3))
     onnx_model.write(model, tmp_path / "model.onnx", "int8")
     operations = [node.op_type for node in onnx.load(tmp_path / "model.onnx").graph.node]
@@ -99,7 +106,7 @@ def test_int8_answers_row_by_row(tmp_path: Path) -> None:
 
 @slow_on_torch
 def test_nothing_begins_to_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """ONNX Runtime's quantisation by blocks sets logging up where nobody has."""
+    """ONNX Runtime's block quantisation configures the root logger. The export prevents this."""
     monkeypatch.setattr(logging.root, "handlers", [])
     monkeypatch.delitem(sys.modules, "onnxruntime.quantization.matmul_nbits_quantizer", False)
     level = logging.root.level

@@ -1,4 +1,4 @@
-"""OpenVINO's files answer as the model does."""
+"""OpenVINO files give the model's outputs."""
 
 from __future__ import annotations
 

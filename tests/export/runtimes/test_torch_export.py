@@ -1,4 +1,4 @@
-"""PyTorch's programs answer as the model does, and keep their weights in few bits."""
+"""Exported PyTorch programs give the model's outputs and store quantised weights."""
 
 from __future__ import annotations
 
@@ -53,7 +53,10 @@ def test_no_path_of_this_machine_is_in_it(tmp_path: Path) -> None:
 
 
 def test_a_full_disk_does_not_end_the_process(tmp_path: Path) -> None:
-    """PyTorch writes once more when its writer is destroyed: an error there would be fatal."""
+    """A full disk raises an error and does not end the process.
+
+    PyTorch writes again when it destroys its writer, and an error there would end the process.
+    """
     if not Path("/dev/full").exists():
         pytest.skip("this platform has no /dev/full")
     (tmp_path / "model.pt2").symlink_to("/dev/full")
