@@ -20,7 +20,7 @@ def every_path(values: np.ndarray, counted: np.ndarray) -> dict[tuple[int, ...],
     """Return the score of each tag sequence for the counted tokens of one text.
 
     Args:
-        values: [length, states, states].
+        values: float [length, states, states]; the last state stands for the ends of the text.
         counted: bool [length].
     """
     places, outside = np.flatnonzero(counted), len(values[0]) - 1

@@ -1,4 +1,4 @@
-"""The rows of a table, as `read_table` and `read_choices` take them from `read_rows`."""
+"""All rows of a table file at once."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from bert_keras.data.table_files import read_rows
 
 
 def rows_of(path: Path, columns: Sequence[str | int], **options: Any) -> list[Any]:
-    """All of them; raises what is wrong with the others."""
+    """Return all rows that `read_rows` yields; raise an error for invalid rows."""
     rows: list[Any] = []
     with ErrorCollector().whole() as faults:
         rows += read_rows(path, columns, faults, **options)

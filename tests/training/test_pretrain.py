@@ -176,7 +176,7 @@ def test_held_out_text_smaller_than_a_batch(tiny: str, tmp_path: Path, call: Cal
     assert "val_loss" in _records(tmp_path / "run")[-1]
 
 
-# === Without training ===
+# === Errors and dry runs, without training
 
 
 @pytest.mark.parametrize("recipe", known_recipes())
@@ -209,7 +209,7 @@ def _write_bad_files(folder: Path) -> None:
 
 
 BAD = [
-    # The text.
+    # Invalid texts.
     ("corpus=latin.txt", 3, r"latin\.txt:3: not UTF-8"),
     ("corpus=empty.txt", 3, r"empty\.txt: no text"),
     ("corpus=one.txt", 3, r"gives? at most|[Dd]ocument"),
@@ -217,11 +217,11 @@ BAD = [
     ("corpus=nowhere.txt", 3, r"nowhere\.txt: no such file or folder"),
     ("corpus=nowhere*.txt", 3, r"nowhere\*\.txt: no file matches"),
     ("batch_size=100_000", 3, "fewer examples than one batch"),
-    # The vocabulary.
+    # Invalid vocabularies.
     ("vocab=pieces.txt", 3, r"pieces\.txt: .*lacks \[CLS\], \[SEP\], \[MASK\]"),
     ("vocab=nowhere.txt", 2, r"nowhere\.txt: no such file"),
     ("vocab_size=100_000", 3, r"at most [\d,]+ vocabulary entries.*vocab_size=100,000"),
-    # The values.
+    # Invalid values.
     ("steps=ten", 2, "steps must be a whole number. Received: 'ten'"),
     ("stpes=12", 2, "Unknown key. Received: 'stpes=12'. Did you mean 'steps'"),
     ("steps=13", 2, "steps must be a multiple of log_every=2"),
@@ -232,7 +232,7 @@ BAD = [
     ),
     ("--dryrun", 2, "Unknown flag. Received: --dryrun. Did you mean"),
     ("oops", 2, "Expected key=value behind the first word. Received: 'oops'"),
-    # The folder.
+    # Invalid folders.
     ("out=mine", 2, r"mine is not the folder of a run: it has no run\.json but thesis\.txt"),
     ("out=one.txt", 2, r"one\.txt is a file"),
     ("out=broken", 2, r"run\.json cannot be read"),
