@@ -1,13 +1,14 @@
-"""Programs that are measured in turn, each in a process of its own.
+"""Rounds of measurement by programs that take turns, each in a process of its own.
 
-A Keras backend belongs to a process, and so does the memory that a program takes. The contenders
-take turns, one round each, while the others sleep; before its first one each is started and warmed
-up. As a program this module is the process of a contender:
+Each contender needs its own process, because a process has one Keras backend and one peak of
+memory. The contenders run one round each, in turn, and the other processes wait. Each contender is
+started and warmed up before its first round. As a program, this module runs one contender:
 
     python -m benchmarks.contest CONTENDER
 
-CONTENDER is a JSON object with the attributes of one. Its function, called with the arguments,
-gives a function of no arguments that runs one round and returns its figures, a dict of numbers.
+CONTENDER is a JSON object with the attributes of `Contender`. The contender's function is called
+with its arguments. It returns a function without arguments that runs one round and returns a dict
+of figures.
 """
 
 from __future__ import annotations
@@ -27,14 +28,14 @@ from pathlib import Path
 from types import ModuleType
 from typing import IO, TYPE_CHECKING, Any
 
-if TYPE_CHECKING:  # what a contender's process does not need is not loaded into it
+if TYPE_CHECKING:  # a contender's process does not load rich, which would take memory and time
     from rich.console import Console
 
 
-# === `bert_keras.training.machine` without `bert_keras`: for processes that measure other
-# libraries.
-# `import bert_keras` registers our layers as soon as Keras is imported. In the process of a peer,
-# or of an earlier commit, that would be measured too. So the file is loaded by its path.
+# === `bert_keras.training.machine`, loaded without importing `bert_keras` ===
+# `import bert_keras` registers our layers as soon as Keras is imported. In the process of another
+# library or of an earlier commit, that work would be measured too. So the file is loaded by its
+# path.
 
 
 def _load() -> ModuleType:
@@ -50,7 +51,7 @@ def _load() -> ModuleType:
 machine = _load()
 
 
-# === An earlier commit of this package, to be measured beside the files as they lie here.
+# === An earlier commit of this package, measured beside the working tree ===
 
 
 BEFORE = "f489339"  # the last commit without kernels of its own
@@ -58,7 +59,7 @@ HERE = Path(__file__).parents[1]
 
 
 def unpacked(commit: str, folder: Path) -> Path:
-    """The repository at a commit, in a new folder.
+    """Unpack the repository at a commit into a new folder, and return the folder.
 
     Raises:
         SystemExit: git has no such commit.
@@ -78,14 +79,14 @@ def unpacked(commit: str, folder: Path) -> Path:
     return folder
 
 
-# === Datasets of TensorFlow that are not tuned: so that what is timed is no tuner's sleep.
-# tf.data tunes datasets in a thread that sleeps twice as long each time, and whoever drops an
-# iterator often waits until it wakes (TensorFlow 2.21). Rounds that end in between then take 0.63,
-# 1.27, 2.55, 5.11, 10.23 or 20.47 seconds, whatever they compute.
+# === tf.data datasets without autotuning ===
+# The autotuner of tf.data runs in a thread that sleeps twice as long each time. A program that
+# drops an iterator often waits until the thread wakes (TensorFlow 2.21). Such a round takes 0.63,
+# 1.27, 2.55, 5.11, 10.23 or 20.47 seconds, whatever it computes.
 
 
 def untuned(dataset: Any) -> Any:
-    """The same dataset, without the tuner; AUTOTUNE in it is then as many as there are cores."""
+    """Return the dataset with autotuning disabled; AUTOTUNE then means the number of cores."""
     import tensorflow as tf
 
     options = tf.data.Options()
@@ -94,11 +95,14 @@ def untuned(dataset: Any) -> Any:
 
 
 def untuned_batches(parts: Any, size: int) -> Any:
-    """Arrays as such a dataset of batches, as Keras and KerasHub make one of arrays for TensorFlow.
+    """Return arrays as a dataset of batches without autotuning.
+
+    Apart from the autotuning it is the dataset that Keras and KerasHub make of arrays on
+    TensorFlow.
 
     Args:
-        parts: a structure of arrays: rows, or tuples of inputs, labels and weights.
-        size: rows of a batch.
+        parts: a structure of arrays: inputs, or tuples of inputs, labels and sample weights.
+        size: batch size.
     """
     import tensorflow as tf
 
@@ -108,15 +112,16 @@ def untuned_batches(parts: Any, size: int) -> Any:
 
 @dataclass(frozen=True)
 class Contender:
-    """One of those who are measured.
+    """A program to measure.
 
     Attributes:
-        name: as tables call it.
-        function: "module:function" that prepares it.
-        arguments: of the function, JSON values.
-        backend: of Keras; "" where it uses none.
-        keeps_freed_memory: whether its C library does, as in our programs (`training.machine`).
-        place: a folder whose `bert_keras` is meant; "" for the one beside this package.
+        name: name in tables and reports.
+        function: "module:function", the function that prepares the contender.
+        arguments: keyword arguments of the function, as JSON values.
+        backend: the Keras backend; "" if the program does not use Keras.
+        keeps_freed_memory: whether the C library keeps freed memory, as in our training programs
+            (`training.machine`).
+        place: folder whose `bert_keras` is imported; "" for the repository of this file.
     """
 
     name: str
@@ -133,13 +138,16 @@ Rounds = dict[str, list[dict[str, float]]]
 def contest(
     contenders: Sequence[Contender], rounds: int, console: Console, *, together: bool = True
 ) -> Rounds:
-    """The figures of every contender in every round; those who fail are told and left out.
+    """Measure all contenders in turn, and return the figures of each by round.
+
+    A contender that fails is left out, and its error is printed.
 
     Args:
-        contenders: by turns.
-        rounds: how many each.
-        console: where it is told who runs.
-        together: whether all stay in memory between rounds; else each is started for each round.
+        contenders: the programs, in the order of their turns.
+        rounds: number of rounds of each contender.
+        console: prints progress and errors.
+        together: whether all processes stay alive between rounds. If False, each contender is
+            started again for each round.
     """
     found: Rounds = {}
     running: dict[str, _Process] = {}
@@ -167,7 +175,7 @@ def contest(
 
 
 def summary(rounds: Rounds) -> dict[str, dict[str, dict[str, float]]]:
-    """Median, least and most of each figure of each contender."""
+    """Return median, minimum and maximum over the rounds, by contender and figure."""
     return {
         name: {
             key: {"median": statistics.median(values), "least": min(values), "most": max(values)}
@@ -189,7 +197,7 @@ class _Process:
 
     def round(self) -> dict[str, float]:
         assert self._process.stdin is not None
-        with suppress(BrokenPipeError):  # its answer, or the lack of one, says why
+        with suppress(BrokenPipeError):  # the process has ended: `_answer` raises with the reason
             self._process.stdin.write("\n")
             self._process.stdin.flush()
         return self._answer()
@@ -226,8 +234,8 @@ def _process(contender: Contender) -> Iterator[_Process]:
 
 
 def main() -> None:
-    """The process of a contender: a line of JSON when it is ready, and one for each line read."""
-    # What libraries print goes where errors go.
+    """Run a contender: print a line of JSON when it is ready, and one for each line of stdin."""
+    # Libraries print to stdout too. It goes to stderr, so that only answers reach the parent.
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
     contender = Contender(**json.loads(sys.argv[1]))
@@ -249,12 +257,12 @@ if __name__ == "__main__":
     main()
 
 
-# === Ours and the peers, to train or to infer: who is measured in most of these benchmarks.
+# === The contenders of most benchmarks: bert_keras, KerasHub and transformers ===
 
 
 OURS, KERAS_HUB, TRANSFORMERS = "bert_keras", "KerasHub", "transformers"
 BACKENDS = ("tensorflow", "jax", "torch")
-# The modules whose functions `ours`, `keras_hub` and `transformers` prepare them.
+# Modules with the functions `ours`, `keras_hub` and `transformers`, which prepare contenders.
 MODULES = {"training": "benchmarks.train_steppers", "inference": "benchmarks.mean_vectors"}
 
 
@@ -268,16 +276,20 @@ def contenders(
     chunks: int = 1,
     option: str = "",
 ) -> list[Contender]:
-    """Ours and KerasHub on each backend, and transformers; without those who cannot do this.
+    """Return bert_keras and KerasHub on each backend, and transformers.
+
+    KerasHub is left out if gradients are checkpointed or the loss is computed in chunks.
+    transformers is left out if the loss is computed in chunks.
 
     Args:
         mode: "training" or "inference".
-        size: as for `train_steppers.sizes_of`.
+        size: sizes of the model and the batch, as for `train_steppers.sizes_of`.
         dtype: a Keras dtype policy.
-        attention_dropout: in training. KerasHub has one rate of dropout, which this one becomes.
-        checkpointed: whether blocks are computed again for their gradients, in training.
-        chunks: parts of the vocabulary in the loss, in training.
-        option: what of it all their names say.
+        attention_dropout: dropout rate of the attention probabilities, in training. KerasHub has
+            a single dropout rate, and takes this one for all its dropout.
+        checkpointed: whether to use gradient checkpointing, in training.
+        chunks: number of parts in which the loss takes the vocabulary, in training.
+        option: description of these options, added to the names of the contenders.
     """
     common: dict[str, Any] = {"size": dict(size), "dtype": dtype}
     kind: dict[str, Any] = {}

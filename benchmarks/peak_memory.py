@@ -1,7 +1,7 @@
-"""The most memory a contender takes beyond what its process had before its model was made.
+"""Peak memory of a contender, beyond the memory of its process before the model was built.
 
-On a processor it is resident memory, as Linux counts it, the libraries' code and data left out; on
-an accelerator it is what the library's allocator has handed out.
+On a processor it is the resident memory that Linux reports, without the code and data of the
+imported libraries. On an accelerator it is the peak that the library's allocator reports.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Any
 from benchmarks.contest import Contender, machine
 from benchmarks.train_steppers import Round
 
-# What is imported before a model is made, by the function that makes it.
+# Libraries to import before the model is built, by the function that builds it.
 _LIBRARIES = {
     "ours": ("bert_keras.models", "bert_keras.optimization"),
     "keras_hub": ("keras_hub",),
@@ -27,23 +27,28 @@ _LIBRARIES = {
 
 
 def with_memory(contender: Contender) -> Contender:
-    """The same one of `train_steppers` or `mean_vectors`, whose rounds tell peak memory too."""
+    """Return the contender with rounds that also report peak memory.
+
+    Args:
+        contender: a contender with a function of `train_steppers` or `mean_vectors`.
+    """
     arguments = {"function": contender.function, "arguments": dict(contender.arguments)}
     return replace(contender, function=f"{__name__}:measured", arguments=arguments)
 
 
 def measured(function: str, arguments: dict[str, Any]) -> Round:
-    """A contender whose rounds tell peak memory too.
+    """Prepare a contender whose rounds also report peak memory.
 
     Args:
-        function: "module:function" that prepares it.
-        arguments: of the function.
+        function: "module:function", the function that prepares the contender.
+        arguments: keyword arguments of the function.
 
     Returns:
-        Rounds with the figures of the function's, and in GiB: "beyond", the peak in steps that were
-        warmed up, beyond the process before its model was made; "prepared", the peak of making,
-        compiling and the first steps, likewise. On an accelerator, whose peak some libraries do not
-        forget, both are the peak since the beginning.
+        A function that runs one round. It returns the contender's own figures and two more, in
+        GiB beyond the process before the model was built. "beyond" is the peak of steps after
+        the warm-up. "prepared" is the peak while the model is built and compiled and runs its
+        first steps. On an accelerator both are the peak since the process started, because some
+        libraries cannot reset it.
     """
     module, _, name = function.partition(":")
     for library in _LIBRARIES[name]:
@@ -66,29 +71,29 @@ def measured(function: str, arguments: dict[str, Any]) -> Round:
 
 
 def release_memory() -> None:
-    """Gives back what is free, and begins a new peak; Linux with glibc."""
+    """Return free memory to the system and reset the peak, on Linux with glibc."""
     gc.collect()
     with suppress(OSError, AttributeError):
-        # What the C library keeps for later would count as taken.
+        # Memory that the C library keeps for later would count as used.
         ctypes.CDLL(None).malloc_trim(0)
     with suppress(OSError):
         Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
 
 
 def resident_bytes() -> int:
-    """Return the memory that this process has resident."""
+    """Return the resident memory of this process in bytes."""
     status = Path("/proc/self/status").read_text(encoding="utf-8")
     return int(status.split("VmRSS:")[1].split()[0]) * 1024
 
 
 def _peak() -> int:
     peak = machine.peak_memory_bytes()
-    assert peak is not None  # `resident_bytes` has read the same file
+    assert peak is not None  # `resident_bytes` has read the same file before
     return peak
 
 
 def _device_peak() -> int | None:
-    """Bytes on the accelerator that the contender computes with; None on a processor."""
+    """Return the peak bytes on the accelerator that the contender uses; None on a processor."""
     library = "torch"
     if "keras" in sys.modules:
         import keras

@@ -1,4 +1,4 @@
-"""Pictures of benchmarks: loss over time, cost over length, parts of a step, speeds by length."""
+"""Plots of benchmark results: loss over time, cost by length, parts of a step, speed by length."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ _CURVE_COLOURS = ("#555555", "#c44e2b")
 
 
 def curve_picture(curves: Mapping[str, Sequence[Mapping[str, float]]], path: Path) -> None:
-    """Draws the curves as a PNG.
+    """Plot validation loss over the seconds of training, as a PNG file.
 
     Args:
-        curves: by name, points with "seconds" and "loss".
-        path: of the PNG.
+        curves: points with "seconds" and "loss", by the name of the curve.
+        path: path of the PNG file.
     """
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
@@ -41,7 +41,7 @@ def curve_picture(curves: Mapping[str, Sequence[Mapping[str, float]]], path: Pat
     figure.savefig(path, format="png")
 
 
-# === The picture of `long_sequences`: time above, memory below, against length.
+# === The plot of `long_sequences`: time above and memory below, by length ===
 
 
 _LENGTH_COLOURS = {"tensorflow": "#d98032", "jax": "#4b8f5c", "torch": "#c44e2b", "": "#555555"}
@@ -50,18 +50,20 @@ _AXES = {"seconds": "seconds a step", "gigabytes": "peak memory (GiB)"}
 
 
 def length_picture(rows: Sequence[Mapping[str, Any]], path: Path) -> Path | None:
-    """Draws medians, with a bar from least to most, as a PNG; a column of panels for each mode.
+    """Plot time and memory by length as a PNG file, with a column of panels for each mode.
+
+    The points are medians, with bars from minimum to maximum.
 
     Args:
-        rows: with "mode", "length", "program", and "seconds" and "gigabytes", each with "median",
-            "least" and "most".
-        path: of the PNG.
+        rows: dicts with "mode", "length", "program", "seconds" and "gigabytes". The last two are
+            dicts with "median", "least" and "most".
+        path: path of the PNG file.
 
     Returns:
-        The path; None where matplotlib is not installed, after saying so on stderr.
+        The path; None if matplotlib is not installed, after a message on stderr.
     """
     try:
-        # Not pyplot, which would choose a backend for the whole process and keep the figure.
+        # pyplot would choose a matplotlib backend for the whole process and keep the figure alive.
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure
         from matplotlib.ticker import NullLocator
@@ -101,7 +103,7 @@ def length_picture(rows: Sequence[Mapping[str, Any]], path: Path) -> Path | None
 
 
 def _curve(axes: Any, rows: Sequence[Mapping[str, Any]], key: str, name: str) -> None:
-    """One program's."""
+    """Plot the medians of one program, with bars from minimum to maximum."""
     program, _, backend = name.partition(", ")
     medians = [row[key]["median"] for row in rows]
     below = [row[key]["median"] - row[key]["least"] for row in rows]
@@ -120,7 +122,7 @@ def _curve(axes: Any, rows: Sequence[Mapping[str, Any]], key: str, name: str) ->
     )
 
 
-# === The picture of `step_profile`: a bar for each program, a part of it for each kind of work.
+# === The plot of `step_profile`: a bar for each program, divided by kind of operation ===
 
 
 _PART_COLOURS = ("#2b5c8a", "#c44e2b", "#e0a030", "#8a8a8a", "#5b8f4d", "#b9c7d6")
@@ -129,13 +131,14 @@ _PART_COLOURS = ("#2b5c8a", "#c44e2b", "#e0a030", "#8a8a8a", "#5b8f4d", "#b9c7d6
 def profile_picture(
     found: Mapping[str, Mapping[str, Any]], kinds: Sequence[str], clock: str, path: Path
 ) -> None:
-    """Draws the medians as a PNG.
+    """Plot the median milliseconds of a step by kind of operation, as a PNG file.
 
     Args:
-        found: by program, a summary of milliseconds for each kind and of the whole.
-        kinds: of operations, in the order of their parts.
-        clock: the whole, by the clock: a mark beside the parts.
-        path: of the PNG.
+        found: figures of a `contest.summary`, by program: milliseconds of each kind of operation,
+            and of the whole step.
+        kinds: kinds of operations, in the order of the parts of a bar.
+        clock: key of the milliseconds of the whole step by the clock, drawn as a mark.
+        path: path of the PNG file.
     """
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
@@ -150,7 +153,7 @@ def profile_picture(
         left = [before + width for before, width in zip(left, widths, strict=True)]
     marks = [figures[clock]["median"] for figures in found.values()]
     axes.scatter(marks, list(found), marker="|", s=260, color="black", label=clock, zorder=3)
-    axes.invert_yaxis()  # the first on top
+    axes.invert_yaxis()  # the first program is on top
     axes.set_xlabel("milliseconds of a step, all threads together")
     axes.spines[["top", "right"]].set_visible(False)
     figure.legend(loc="outside lower center", ncols=3, frameon=False)
@@ -158,7 +161,7 @@ def profile_picture(
     figure.savefig(path, format="png")
 
 
-# === The picture of `benchmarks.inference --sweep`: speeds by length and by batch.
+# === The plot of `benchmarks.inference --sweep`: speed by text length and by batch size ===
 # python -m benchmarks.pictures inference.json FILE.png
 
 
@@ -169,10 +172,16 @@ _PANELS = (
 
 
 def picture(results: Mapping[str, Mapping[str, Any]], path: Path) -> None:
-    """Draws a report's sweep as a PNG: ours as full lines, peers as broken ones.
+    """Plot speed by text length and by batch size, as a PNG file.
+
+    bert_keras has solid lines, the other libraries have dashed lines.
+
+    Args:
+        results: "results" of a report of `benchmarks.inference`: figures by case and program.
+        path: path of the PNG file.
 
     Raises:
-        ValueError: it was measured without --sweep.
+        ValueError: the report was measured without --sweep.
     """
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
@@ -193,7 +202,12 @@ def picture(results: Mapping[str, Mapping[str, Any]], path: Path) -> None:
 def curves(
     results: Mapping[str, Mapping[str, Any]], kind: str, key: str
 ) -> dict[str, list[tuple[int, float]]]:
-    """The points of each program, (size, median), of the cases "length 8", "length 16" and so on.
+    """Return the points (size, median) of each program.
+
+    Args:
+        results: figures by case and program.
+        kind: first word of the names of the cases, such as "length" in "length 8".
+        key: name of the figure, such as "tokens_per_second".
 
     Raises:
         ValueError: there are no such cases.
@@ -228,7 +242,7 @@ def _curves(axes: Axes, found: Mapping[str, list[tuple[int, float]]]) -> None:
 
 
 def main() -> None:
-    """Draws."""
+    """Plot the report of `benchmarks.inference` that the command line names."""
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.pictures", description=(__doc__ or "").splitlines()[0]
     )

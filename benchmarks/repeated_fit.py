@@ -2,11 +2,12 @@
 
     python -m benchmarks.repeated_fit [--runs 5] [--quick] [--backends NAME …] [--out FILE.json]
 
-Each backend is a new process, in which a small classifier is trained on text twice over: a new
-task for every run, as in cross-validation, and one task whose `fit` is called again. Resident
-memory is counted after each run, when unreachable objects are collected and the allocator has
-given back what is free. The first run of a process also compiles and fills caches. Seconds of the
-processor are those of all threads; another program on the machine changes them less than seconds.
+Each backend runs in a new process and trains a small text classifier in two ways. The first way
+builds a new task for every run, as in cross-validation. The second calls `fit` of one task again.
+Resident memory is read after each run, when unreachable objects are collected and the allocator
+has returned free memory. The first run of a process also compiles and fills caches. Processor
+seconds are the sum over all threads. Other programs on the machine change them less than seconds
+by the clock.
 """
 
 from __future__ import annotations
@@ -35,11 +36,15 @@ _QUICK, _FULL = (16, 32), (256, 128)  # texts, width
 
 
 def measure(runs: int, size: tuple[int, int]) -> dict[str, list[dict[str, float]]]:
-    """Return seconds, MiB and loss of each run, by way of running; on this process's backend.
+    """Measure seconds, memory and loss of each run on the backend of this process.
 
     Args:
-        runs: number of runs of each way.
+        runs: number of runs with new tasks, and number of runs of one task.
         size: number of texts, and hidden size.
+
+    Returns:
+        Figures of each run by `NEW` and `SAME`: "seconds", "processor_seconds", "loss" and
+        "mebibytes".
     """
     import keras
 

@@ -1,4 +1,4 @@
-"""Facts of every report of a benchmark: date, machine, versions, command."""
+"""Reports of benchmarks: date, machine, versions and command, FLOPs, and the measured peak."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ import numpy as np
 from benchmarks.contest import Contender, machine
 from bert_keras.file_io import write_text
 
-# What of the environment changes a figure.
+# Environment variables that change the figures.
 VARIABLES = ("KERAS_BACKEND", "XLA_FLAGS", "OMP_NUM_THREADS", "JAX_PLATFORMS")
 
 
 def write(path: Path | None, command: str, packages: Iterable[str], **facts: Any) -> None:
-    """Writes a report as JSON.
+    """Write a report as JSON.
 
     Args:
-        path: of the file; None to write none.
-        command: that gave the figures.
-        packages: whose versions matter.
-        facts: JSON values by name: the figures.
+        path: path of the JSON file; None to write no report.
+        command: command line that gave the figures.
+        packages: packages whose versions are recorded.
+        facts: figures and other JSON values, by name.
 
     Raises:
-        SystemExit: it cannot be written there; an earlier report stays as it was.
+        SystemExit: the file cannot be written. An earlier report stays unchanged.
     """
     if path is not None:
         found = {"command": command, **circumstances(packages), **facts}
@@ -42,7 +42,10 @@ def write(path: Path | None, command: str, packages: Iterable[str], **facts: Any
 
 
 def circumstances(packages: Iterable[str]) -> dict[str, Any]:
-    """Date, commit, environment, machine and versions; None for what is not installed."""
+    """Return date, commit, environment, machine and package versions.
+
+    The version of a package that is not installed is None.
+    """
     return {
         "date": time.strftime("%Y-%m-%d"),
         "commit": _commit(),
@@ -53,11 +56,11 @@ def circumstances(packages: Iterable[str]) -> dict[str, Any]:
 
 
 def command(program: str, arguments: Sequence[str]) -> str:
-    """Return the arguments of a program, less the files that it wrote.
+    """Return the command line of a benchmark without `--out` and `--plot` and their files.
 
     Args:
-        program: of benchmarks/.
-        arguments: `sys.argv[1:]`, options before their values.
+        program: name of a module of `benchmarks`.
+        arguments: `sys.argv[1:]`, with each option before its values.
     """
     words = ["python", "-m", f"benchmarks.{program}"]
     before = ""
@@ -69,7 +72,10 @@ def command(program: str, arguments: Sequence[str]) -> str:
 
 
 def _commit() -> str | None:
-    """The commit of this checkout, "-dirty" where files were changed; None outside of one."""
+    """Return the commit of this checkout, or None outside a git checkout.
+
+    "-dirty" at its end means that tracked files were changed.
+    """
     asked = ["git", "-C", str(Path(__file__).parent), "describe", "--always", "--dirty"]
     try:
         return subprocess.check_output(asked, stderr=subprocess.DEVNULL, text=True).strip()
@@ -84,40 +90,41 @@ def _version(name: str) -> str | None:
         return None
 
 
-# === What a step must compute and hold, counted from a model's sizes, and how fast products can
-# be.
-# Sizes are those of `train_steppers.sizes_of`: layers L, width H, batch B, length T, vocabulary V,
-# positions; and perhaps the inner width, which else is 4 H.
+# === FLOPs and memory of a step, counted from the sizes of the model, and the measured peak ===
+# Sizes are a dict as from `train_steppers.sizes_of`: layers L, width H, batch B, length T,
+# vocabulary V and positions. The optional key "inner" is the width of the feed-forward layer, by
+# default 4 H.
 
 
 PEAK = "matrix products"
 PRODUCT_SIZE = {"accelerator": 8192, "processor": 2048}
-_INNER = 4  # widths of the feed-forward layer
+_INNER = 4  # inner width of the feed-forward layer, in widths of the model
 
 Sizes = Mapping[str, int]
 
 
 def forward_flops(sizes: Sizes, predictions: int = 0) -> int:
-    """Floating-point operations of the matrix products of a forward pass over a batch.
+    """Return the floating-point operations of the matrix products of a forward pass over a batch.
 
-    A product of [m, k] and [k, n] is m n k multiplications and as many additions: 2 m n k. For
-    each token, in each layer:
+    A product of [m, k] and [k, n] has m n k multiplications and as many additions: 2 m n k FLOPs.
+    Each token needs in each layer:
 
     - query, key, value and output projection, H x H each: 4 * 2 H^2 = 8 H^2;
     - the feed-forward layer, H x 4H and 4H x H: 2 * 2 * 4 H^2 = 16 H^2;
-    - its scores with all T tokens, and their vectors' sum, T x K in each of the N heads, N K = H:
-      2 * 2 T H = 4 T H.
+    - attention scores with all T tokens, and the weighted sum of their values, T x K in each of
+      the N heads, N K = H: 2 * 2 T H = 4 T H.
 
-    Where P tokens of a row are predicted, nobody reads others of the last layer: of these it must
-    compute keys and values, 4 H^2. For each predicted token the MLM head's dense layer, 2 H^2, and
-    its scores of the vocabulary, 2 H V. So B ((L - 1) T (24 H^2 + 4 T H) + T 4 H^2 + P (20 H^2 +
-    4 T H + 2 H^2 + 2 H V)); for the encoder alone B L T (24 H^2 + 4 T H). Norms, activations,
-    softmax, dropout and the tables' rows are no matrix products; the pooler, 2 H^2 a row, is not
-    counted.
+    The encoder alone needs B L T (24 H^2 + 4 T H). If P tokens of a row are predicted, the last
+    layer needs only keys and values, 4 H^2, for the other tokens. Each predicted token also needs
+    the dense layer of the MLM head, 2 H^2, and its logits, 2 H V. The sum is
+    B ((L - 1) T (24 H^2 + 4 T H) + T 4 H^2 + P (20 H^2 + 4 T H + 2 H^2 + 2 H V)).
+
+    Normalisation, activations, softmax, dropout and embedding look-ups are no matrix products, and
+    are not counted. The pooler, 2 H^2 a row, is not counted either.
 
     Args:
-        sizes: the model's and the batch's.
-        predictions: P, tokens of a row that are predicted; 0 for the encoder alone.
+        sizes: sizes of the model and the batch.
+        predictions: P, the number of predicted tokens of a row; 0 for the encoder alone.
     """
     width, length = sizes["width"], sizes["length"]
     keys_and_values = 4 * width**2
@@ -130,12 +137,16 @@ def forward_flops(sizes: Sizes, predictions: int = 0) -> int:
 
 
 def training_flops(sizes: Sizes, predictions: int) -> int:
-    """Likewise of a training step: forward, and backward, which is twice that.
+    """Return the floating-point operations of the matrix products of a training step.
 
-    Each product x W has two in its backward pass, one for the gradient of x and one for that of W,
-    of the same size as itself. What is computed again (gradient checkpointing) and what need not
-    be (scores of the vocabulary and vectors of the last layer where nothing is predicted) are not
-    useful: they are not counted.
+    The backward pass needs twice the operations of the forward pass. For each product x W it
+    computes two products of the same size: the gradient of x and the gradient of W. Operations
+    that gradient checkpointing repeats are not counted. Neither are logits and last-layer vectors
+    of tokens that are not predicted, because a step does not need them.
+
+    Args:
+        sizes: sizes of the model and the batch.
+        predictions: number of predicted tokens of a row.
     """
     return 3 * forward_flops(sizes, predictions)
 
@@ -145,7 +156,11 @@ def _inner(sizes: Sizes) -> int:
 
 
 def weights(sizes: Sizes) -> int:
-    """Numbers in a masked language model of these sizes: tables, blocks, pooler and tied head."""
+    """Return the number of weights of a masked language model of these sizes.
+
+    Embeddings, blocks, pooler and MLM head are counted. The output layer of the head is tied to
+    the token embeddings.
+    """
     width, inner = sizes["width"], _inner(sizes)
     norm = 2 * width
     dense = width * width + width
@@ -156,12 +171,18 @@ def weights(sizes: Sizes) -> int:
 
 
 def training_bytes(sizes: Sizes) -> int:
-    """Weights, their gradients and Adam's two moments, in float32: what a step must hold."""
+    """Return the bytes of weights, gradients and Adam's two moments in float32."""
     return 4 * 4 * weights(sizes)
 
 
 def peaks(dtype: str, backends: Iterable[str], size: int = 0) -> list[Contender]:
-    """Contenders that multiply matrices, on these backends, in what this policy computes in."""
+    """Return contenders that multiply matrices, one for each backend.
+
+    Args:
+        dtype: a Keras dtype policy, whose compute dtype the matrices have.
+        backends: Keras backends.
+        size: rows and columns of the matrices; 0 for the size in `PRODUCT_SIZE`.
+    """
     kind = {"dtype": "bfloat16" if "bfloat16" in dtype else "float32", "size": size}
     return [
         Contender(f"{PEAK}, {backend}", f"{__name__}:products", kind, backend)
@@ -170,7 +191,11 @@ def peaks(dtype: str, backends: Iterable[str], size: int = 0) -> list[Contender]
 
 
 def peak_of(found: Mapping[str, Any]) -> float | None:
-    """The best of their medians in a `summary`, FLOP/s; None where none was measured."""
+    """Return the best median FLOP/s of the matrix products in a `contest.summary`.
+
+    Returns:
+        FLOP/s; None if no matrix products were measured.
+    """
     medians = [
         figures["flops_per_second"]["median"]
         for name, figures in found.items()
@@ -180,23 +205,25 @@ def peak_of(found: Mapping[str, Any]) -> float | None:
 
 
 def products(dtype: str, size: int = 0) -> Callable[[], dict[str, float]]:
-    """Matrix products, one after another, on the Keras backend's first device.
+    """Prepare a contender that multiplies matrices on the first device of the Keras backend.
+
+    The matrices hold normal random numbers, because products of zeros take less power and are
+    faster. Each product takes the result of the one before. The second factor is scaled, so that
+    the magnitude of the numbers stays the same.
 
     Args:
         dtype: "float32" or "bfloat16".
-        size: of the square matrices; 0 for that of `PRODUCT_SIZE`.
+        size: rows and columns of the matrices; 0 for the size in `PRODUCT_SIZE`.
 
     Returns:
-        A round of a contender: {"flops_per_second"}, of normal random numbers (zeros would be
-        faster: they take less power). Each product is of the last one's result, scaled so that
-        its numbers stay as large.
+        A function that runs one round and returns {"flops_per_second"}.
     """
     chain = {"jax": _jax, "tensorflow": _tensorflow, "torch": _torch}[_backend()]
     run, size = chain(dtype, size)
     run(2)
     begin = time.perf_counter()
     run(2)
-    # About a fifth of a second: far longer than it takes to start one.
+    # A round takes about a fifth of a second. The cost of starting a product does not count then.
     repeats = min(1000, max(2, round(0.4 / (time.perf_counter() - begin))))
 
     def round_() -> dict[str, float]:
@@ -250,7 +277,7 @@ def _torch(dtype: str, size: int) -> _Chain:
         with torch.inference_mode():
             for _ in range(repeats):
                 x = x @ second
-            x[0, 0].item()  # waits for all
+            x[0, 0].item()  # waits until all products are computed
 
     return run, len(first)
 
@@ -265,6 +292,6 @@ def _tensorflow(dtype: str, size: int) -> _Chain:
         x = first
         for _ in range(repeats):
             x = tf.matmul(x, second)
-        x[0, 0].numpy()  # waits for all
+        x[0, 0].numpy()  # waits until all products are computed
 
     return run, len(first)

