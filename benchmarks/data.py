@@ -2,10 +2,11 @@
 
     python -m benchmarks.data [--quick] [--corpus DIR] [--sequence-length 128] [--out data.json]
 
-Ours go all the way from the token store to a batch: pairs, truncation, packing, masking. The others
-only mask rows that lie ready; to compare like with like, ours does that too. All take turns within
-one run; shown are medians over the turns, by the clock and in processor time, which a busy machine
-does not stretch. Exit code 1 if the goal is missed.
+The builders of bert_keras do all work from the token store to a batch: pairs, truncation, packing
+and masking. The other libraries only mask rows that are already in memory. One builder of
+bert_keras does only that too, so that equal work can be compared. All builders take turns. The
+table shows medians over the turns, by the clock and in processor time. Other programs on the
+machine hardly change processor time. The exit code is 1 if the goal is missed.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-# One core, before any library starts its threads.
+# Limit the process to one core before any library starts its threads.
 for _threads in ("OMP_NUM", "MKL_NUM", "OPENBLAS_NUM", "TF_NUM_INTRAOP", "TF_NUM_INTEROP"):
     os.environ.setdefault(f"{_threads}_THREADS", "1")
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
@@ -41,7 +42,7 @@ from bert_keras import Tokenizer  # noqa: E402
 from bert_keras.data import Corpus, PretrainingExamples, fill_rows  # noqa: E402
 
 GOAL = 1_000_000  # real tokens per second, and examples packed per second
-PACKED = 128  # tokens of the rows into which examples are packed
+PACKED = 128  # row length for sequence packing
 SIZES: dict[str, Any] = {"sequence_length": 128, "batch_size": 32}
 PACKAGES = ("bert-keras", "keras", "keras-hub", "numpy", "tensorflow", "torch", "transformers")
 
@@ -49,7 +50,17 @@ Times = dict[str, list[tuple[float, float]]]
 
 
 def measure(builders: list[Builder], turns: int, seconds: float, console: Console) -> Times:
-    """Seconds per batch, clock and processor, of each builder in each turn after a first one."""
+    """Measure the seconds per batch of each builder.
+
+    Args:
+        builders: builders to measure in turn.
+        turns: number of turns, after a first turn that is not counted.
+        seconds: approximate duration of a turn of a builder.
+        console: shows the progress.
+
+    Returns:
+        By name of the builder, a pair for each turn: seconds by the clock, processor seconds.
+    """
     times: Times = {builder.name: [] for builder in builders}
     built = dict.fromkeys(times, 0)
     with console.status("") as status:
@@ -67,7 +78,15 @@ def measure(builders: list[Builder], turns: int, seconds: float, console: Consol
 
 
 def results(builders: list[Builder], times: Times, tokens: float) -> list[dict[str, Any]]:
-    """Figures of each builder; ratios to the first of ours that does the same work."""
+    """Return the figures of each builder.
+
+    "ratio" compares a builder with the first builder of bert_keras that does the same work.
+
+    Args:
+        builders: the measured builders.
+        times: result of `measure`.
+        tokens: mean number of real tokens in a batch.
+    """
     found, bases = [], {}
     for name, whole, _ in builders:
         clock, cpu = zip(*times[name], strict=True)
@@ -81,7 +100,7 @@ def results(builders: list[Builder], times: Times, tokens: float) -> list[dict[s
 
 
 def show(found: list[dict[str, Any]], turns: int, sizes: dict[str, int], console: Console) -> None:
-    """The table."""
+    """Print a table with a row for each builder."""
     shape = "{batch_size} x {sequence_length}".format(**sizes)
     table = Table(title=f"Pretraining batches of {shape}, one core, {turns} turns")
     table.add_column("builder")
@@ -101,7 +120,11 @@ def show(found: list[dict[str, Any]], turns: int, sizes: dict[str, int], console
 
 
 def plan_seconds(num_sentences: int) -> float:
-    """One plan over a document of that many sentences, and a short one."""
+    """Measure the seconds to plan an epoch over one long document and a short one.
+
+    Args:
+        num_sentences: sentences of the long document.
+    """
     lengths = np.random.default_rng(0).integers(1, 50, num_sentences).tolist()
     corpus = Corpus.from_ids([[[5] * length for length in lengths], [[5], [5]]])
     examples = PretrainingExamples(corpus, Tokenizer([*SPECIALS, "word"]), **SIZES)
@@ -111,7 +134,11 @@ def plan_seconds(num_sentences: int) -> float:
 
 
 def packed_per_second(count: int) -> float:
-    """Return the examples of sentence length that are packed into rows in a second."""
+    """Measure sequence packing, in examples per second.
+
+    Args:
+        count: number of examples, with random lengths like those of sentences.
+    """
     lengths = np.clip(np.random.default_rng(0).lognormal(3.0, 0.6, count), 1, PACKED).astype(int)
     begin = time.perf_counter()
     fill_rows(lengths, PACKED)
@@ -119,7 +146,7 @@ def packed_per_second(count: int) -> float:
 
 
 def main() -> None:
-    """Measures, prints, writes."""
+    """Measure all builders, planning and packing, print the figures, and write a report."""
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.data", description=(__doc__ or "").splitlines()[0]
     )

@@ -1,13 +1,15 @@
-"""The in-graph tokenizer on real strings: how many it cuts otherwise than Python, and how fast.
+"""Exactness and speed of the in-graph tokenizer, beside the tokenizer in Python.
 
     python -m benchmarks.in_graph --data DIR [--out in_graph.json]
 
-DIR holds bert_vocabs/, blns/, golden_tokenization/, enwiki/ and zh_corpus/. Both engines tokenize
-every text with Google's vocabularies ("cased" is the uncased one without lower-casing), and all
-1,112,064 code points in the frame "a<cp>b <cp>E". Then they are timed on the two corpora, with
-tensorflow-text's FastBertTokenizer, which is not exact, and the tokenizers library in Python, all
-in turn, in batches of 256 lines; shown are medians of five rounds. Exit code 1 if a text is cut
-otherwise.
+DIR holds bert_vocabs/, blns/, golden_tokenization/, enwiki/ and zh_corpus/. Both engines of the
+in-graph tokenizer tokenize every text with Google's vocabularies. "cased" is the uncased vocabulary
+without lower-casing. They also tokenize all 1,112,064 code points, each in the text
+"a<cp>b <cp>E". The ids are compared with those of the tokenizer in Python.
+
+The speed is measured on the two corpora, in batches of 256 lines. tensorflow-text's
+FastBertTokenizer, which is not exact, and the tokenizer in Python are measured too. All take turns,
+and the table shows medians of five rounds. The exit code is 1 if any ids differ.
 """
 
 from __future__ import annotations
@@ -35,18 +37,28 @@ from bert_keras import Tokenizer
 from bert_keras.tokenizers.tf_tokenizer import InGraphTokenizer
 
 ENGINES = {"fast": False, "portable": True}
-BATCH, ROUNDS, TIMED = 256, 5, 2_000_000  # lines, rounds, bytes of each corpus
+BATCH, ROUNDS, TIMED = 256, 5, 2_000_000  # lines of a batch, rounds, bytes of each corpus
 _CORPORA = {"enwiki": "uncased", "zh_corpus": "chinese"}
 
 
 def vocabulary(data: Path, name: str) -> list[str]:
-    """The lines of one of Google's vocabularies."""
+    """Return the entries of one of Google's vocabularies.
+
+    Args:
+        data: the folder of --data.
+        name: "uncased" or "chinese".
+    """
     text = (data / "bert_vocabs" / f"bert-base-{name}-vocab.txt").read_text(encoding="utf-8")
     return text.removesuffix("\n").split("\n")
 
 
 def texts_of(data: Path, name: str) -> list[str]:
-    """All texts of a source."""
+    """Return all texts of a source.
+
+    Args:
+        data: the folder of --data.
+        name: "code points", or the name of a folder in `data`.
+    """
     if name == "code points":
         points = [*range(0xD800), *range(0xE000, 0x110000)]
         return [f"a{chr(point)}b {chr(point)}E" for point in points]
@@ -84,7 +96,13 @@ def differences(
 def speeds(
     cut: dict[str, Callable[[Any], Any]], texts: Sequence[str], console: Console
 ) -> dict[str, float]:
-    """Megabytes of UTF-8 a second of each."""
+    """Measure the speed of each tokenizer, in megabytes of UTF-8 per second.
+
+    Args:
+        cut: functions that tokenize a batch, by name.
+        texts: lines of a corpus, of which the first `TIMED` bytes are used.
+        console: where the figures are printed.
+    """
     sizes = np.cumsum([len(text.encode()) for text in texts])
     texts = texts[: int(np.searchsorted(sizes, TIMED)) + 1]
     size = sum(len(text.encode()) for text in texts) / 1e6
@@ -96,14 +114,14 @@ def speeds(
             begin = time.perf_counter()
             for batch in batches if name == "Python" else ready:
                 run(batch)
-            if turn:  # the first one traces
+            if turn:  # the first turn traces the graph, and is not counted
                 times[name].append(time.perf_counter() - begin)
     console.print({name: f"{size / statistics.median(each):.1f}" for name, each in times.items()})
     return {name: size / statistics.median(each) for name, each in times.items()}
 
 
 def peers(words: list[str], tokenizer: Tokenizer) -> Iterator[tuple[str, Callable[[Any], Any]]]:
-    """Return the tokenizers that the engines are compared with."""
+    """Yield name and function of each tokenizer that the engines are compared with."""
     peer = tensorflow_text.FastBertTokenizer(
         vocab=words, token_out_type=tf.int32, lower_case_nfd_strip_accents=tokenizer.lowercase
     )
@@ -112,7 +130,7 @@ def peers(words: list[str], tokenizer: Tokenizer) -> Iterator[tuple[str, Callabl
 
 
 def main() -> None:
-    """Compares, measures, prints, writes."""
+    """Compare the ids, measure the speed, print tables, and write a report."""
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.in_graph", description=(__doc__ or "").splitlines()[0]
     )

@@ -1,8 +1,9 @@
-"""Inference: ours and the others, each making one vector of each row, the mean of its tokens'.
+"""Contenders that infer: the mean token vector of each row, with bert_keras and other libraries.
 
-Used as the documentation recommends: ours and KerasHub by `predict`, transformers in PyTorch's
-inference mode, without gradients. Rows are full. With `weights`, a folder that `write_weights`
-wrote, all compute with the same weights, and write the first batch's vectors to `told`.
+Each library is used as its documentation recommends. bert_keras and KerasHub use `predict`,
+transformers uses PyTorch's inference mode. All rows are full. The argument `weights` names a folder
+that `write_weights` wrote, so that all contenders compute with the same weights. The argument
+`told` names a file for the vectors of the first batch, so that they can be compared.
 """
 
 from __future__ import annotations
@@ -31,7 +32,15 @@ from benchmarks.train_steppers import (
 
 
 def write_weights(size: Size, folder: str, activation: str) -> Round:
-    """Writes an encoder with new weights, in a layout that all of these open; no figures."""
+    """Write an encoder with random weights that all contenders can open.
+
+    It is a contender without figures.
+
+    Args:
+        size: sizes of the model and the batch, as for `sizes_of`.
+        folder: the new folder.
+        activation: activation of the feed-forward layers.
+    """
     import keras
 
     keras.utils.set_random_seed(0)
@@ -40,13 +49,13 @@ def write_weights(size: Size, folder: str, activation: str) -> Round:
 
 
 def ours(size: Size, dtype: str, *, weights: str = "", told: str = "") -> Round:
-    """`SentenceEncoder` by `predict`.
+    """Prepare a contender that runs `SentenceEncoder` of bert_keras with `predict`.
 
     Args:
-        size: as for `sizes_of`.
+        size: sizes of the model and the batch, as for `sizes_of`.
         dtype: a Keras dtype policy.
-        weights: a folder that `write_weights` wrote; "" for new weights.
-        told: where the first batch's vectors are written, as NumPy's file; "" for nowhere.
+        weights: a folder that `write_weights` wrote; "" for random weights.
+        told: path of a .npy file for the vectors of the first batch; "" to write none.
     """
     from bert_keras import BertEncoder, SentenceEncoder
 
@@ -60,7 +69,10 @@ def ours(size: Size, dtype: str, *, weights: str = "", told: str = "") -> Round:
 
 
 def keras_hub(size: Size, dtype: str, *, weights: str = "", told: str = "") -> Round:
-    """KerasHub's `BertBackbone` by `predict`, with a mean over the tokens."""
+    """Prepare a contender that runs KerasHub's `BertBackbone` with `predict`.
+
+    The arguments are those of `ours`.
+    """
     import keras
 
     sizes = sizes_of(size)
@@ -111,15 +123,17 @@ def transformers(
     weights: str = "",
     told: str = "",
 ) -> Round:
-    """`BertModel` with a mean over the tokens, on a GPU if there is one; SDPA's attention.
+    """Prepare a contender that runs `BertModel` of transformers.
+
+    It runs on a GPU if there is one, with SDPA for attention.
 
     Args:
-        size: as for `sizes_of`.
+        size: sizes of the model and the batch, as for `sizes_of`.
         dtype: "mixed_bfloat16" for weights in bfloat16, as from `from_pretrained(dtype=)`.
-        compiled: whether by `torch.compile`.
-        masked: whether it is given a padding mask, which full rows can do without.
-        weights: as for `ours`.
-        told: likewise.
+        compiled: whether to compile the model with `torch.compile`.
+        masked: whether to pass a padding mask, which full rows do not need.
+        weights: a folder that `write_weights` wrote; "" for random weights.
+        told: path of a .npy file for the vectors of the first batch; "" to write none.
     """
     import torch
     from transformers import BertModel
@@ -162,22 +176,22 @@ def _rounds(predict: Callable[[int], np.ndarray], sizes: dict[str, int], told: s
     return run
 
 
-# === Whether contenders with the same weights make the same vectors.
+# === Comparison of the vectors of contenders with the same weights ===
 
 
 def sharing(
     contenders: Sequence[Contender], folder: Path, console: Console, activation: str = "gelu"
 ) -> list[Contender]:
-    """The same contenders of `mean_vectors`, with one model's weights, telling their vectors.
+    """Return the contenders with the same weights, and with files for their vectors.
 
     Args:
-        contenders: functions of `mean_vectors`, of one size.
-        folder: where weights and vectors are written.
-        console: where it is told who fails.
-        activation: of that model; KerasHub's is always "gelu_tanh".
+        contenders: contenders of this module, all of the same size.
+        folder: folder for the weights and the vectors.
+        console: where a failure to write the weights is printed.
+        activation: activation of the feed-forward layers. KerasHub always uses "gelu_tanh".
 
     Returns:
-        Them; as they came where no weights could be written.
+        The changed contenders; the unchanged ones if the weights could not be written.
     """
     weights = folder / "weights"
     size = contenders[0].arguments["size"] if contenders else {}
@@ -188,7 +202,7 @@ def sharing(
         next((each.backend for each in contenders if each.backend), ""),
     )
     if writer.name not in contest([writer], 1, console):
-        return list(contenders)  # each with weights of its own: that is as fast
+        return list(contenders)  # random weights of their own do not change the speed
     shared = {"weights": str(weights)}
     return [
         replace(each, arguments={**each.arguments, **shared, "told": str(_told(folder, each.name))})
@@ -197,12 +211,15 @@ def sharing(
 
 
 def told(contenders: Sequence[Contender], peer: str, folder: Path) -> dict[str, float]:
-    """The largest difference of each one's vectors to those of the peer; {} without these.
+    """Return the largest difference of each contender's vectors to those of a peer.
 
     Args:
-        contenders: those of `sharing`, after they ran.
-        peer: the name of one of them.
-        folder: as for `sharing`.
+        contenders: contenders from `sharing`, after their rounds.
+        peer: name of the contender to compare with.
+        folder: the folder that `sharing` was given.
+
+    Returns:
+        Differences by name; an empty dict if the peer wrote no vectors.
     """
     paths = {each.name: _told(folder, each.name) for each in contenders}
     vectors = {name: np.load(path) for name, path in paths.items() if path.is_file()}
@@ -218,7 +235,16 @@ def told(contenders: Sequence[Contender], peer: str, folder: Path) -> dict[str, 
 def differences(
     contenders: Sequence[Contender], peer: str, folder: Path, console: Console
 ) -> dict[str, float]:
-    """The largest difference of each to the peer's vectors; each runs once, as KerasHub can."""
+    """Run each contender once, and return the largest difference of its vectors to the peer's.
+
+    The models use the tanh approximation of GELU, because KerasHub has no other.
+
+    Args:
+        contenders: contenders of this module, all of the same size.
+        peer: name of the contender to compare with.
+        folder: folder for the weights and the vectors.
+        console: where failures are printed.
+    """
     alike = sharing(contenders, folder, console, "gelu_tanh")
     contest(alike, 1, console, together=False)
     return told(alike, peer, folder)

@@ -3,12 +3,17 @@
     python -m benchmarks.memory [--size small|base] [--lengths 128 512] [--rounds 3] [--quick]
         [--only WORD …] [--out memory.json]
 
-For each length, tokens of a batch held constant, all run in turn, each round of each in a new
-process (`contest.py`, together=False). Counted is what a process takes beyond what it had before
-its model was made (`peak_memory.py`): weights, optimizer, activations. The options are those that
-save memory: no attention dropout, where kernels are fused (KerasHub: no dropout at all); gradient
-checkpointing; a vocabulary in parts; bfloat16. Ratios are to the peer that takes least with the
-same option.
+All lengths have the same number of tokens in a batch. The programs take turns, and each round runs
+in a new process (`contest.py`, together=False). The figures are memory beyond the process before
+the model was built (`peak_memory.py`): weights, optimizer and activations. The options are settings
+that save memory:
+
+- no attention dropout, which allows fused kernels (with KerasHub no dropout at all);
+- gradient checkpointing;
+- a loss that takes the vocabulary in parts;
+- bfloat16.
+
+Ratios are to the peer that takes the least memory with the same option.
 """
 
 from __future__ import annotations
@@ -44,7 +49,12 @@ _QUICK = {"training": ("", "gradients checkpointed"), "inference": ("",)}
 
 
 def programs(mode: str, sizes: Mapping[str, int]) -> dict[str, list[Contender]]:
-    """Return the contenders in "training" or "inference" of a model of these sizes, by option."""
+    """Return the contenders by option.
+
+    Args:
+        mode: "training" or "inference".
+        sizes: sizes of the model and the batch.
+    """
     return {
         option: contenders(mode, sizes, **arguments, option=option)
         for option, arguments in OPTIONS[mode].items()
@@ -52,7 +62,12 @@ def programs(mode: str, sizes: Mapping[str, int]) -> dict[str, list[Contender]]:
 
 
 def ratios(found: dict[str, Any], by_option: dict[str, list[Contender]]) -> dict[str, float]:
-    """Of the peaks to the least of a peer with the same option; those without such a peer not."""
+    """Return the ratio of each peak to the lowest peak of a peer with the same option.
+
+    Args:
+        found: figures of a `contest.summary`, by program.
+        by_option: contenders by option. Options without a measured peer have no ratios.
+    """
     peaks = {name: figures["beyond"]["median"] for name, figures in found.items()}
     shares = {}
     for members in by_option.values():
@@ -64,7 +79,7 @@ def ratios(found: dict[str, Any], by_option: dict[str, list[Contender]]) -> dict
 
 
 def show(found: dict[str, Any], compared: dict[str, float], title: str, console: Console) -> None:
-    """The table of one length."""
+    """Print the table of one mode and length."""
     table = Table(title=title)
     table.add_column("program")
     for heading in ("GiB", "least - most", "prepared, GiB", "s/step", "ratio to the leanest peer"):
@@ -83,7 +98,7 @@ def show(found: dict[str, Any], compared: dict[str, float], title: str, console:
 
 
 def main() -> None:
-    """Measures, prints, writes."""
+    """Measure all modes, lengths and options, print tables, and write a report."""
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.memory", description=(__doc__ or "").splitlines()[0]
     )

@@ -1,13 +1,14 @@
-"""From a text file to a token store, beside the tokenizers library and KerasHub's tokenizer.
+"""Speed from a text file to a token store, beside the tokenizers library and KerasHub.
 
     python -m benchmarks.preparation [--text FILE] [--vocab-size 16000] [--rounds 3] [--quick]
         [--out preparation.json]
 
-FILE has a paragraph per line and a blank line between documents; without it, the English inside
-CPython. Ours reads, splits into sentences, tokenises and writes; the others tokenise paragraphs
-that lie in memory, KerasHub's preprocessing masks their beginnings too (`preparers.py`). Each runs
-in a process of its own, all in turn; shown are medians over the rounds. The vocabulary is learned
-from the text first.
+FILE has a paragraph per line and a blank line between documents. Without it, the text is English
+documentation in CPython. The vocabulary is first trained on the text. bert_keras reads the file,
+splits paragraphs into sentences, tokenises them and writes the store. The other libraries tokenise
+paragraphs that are already in memory. KerasHub's preprocessing also packs and masks them
+(`preparers.py`). Each program runs in a process of its own, and the programs take turns. The table
+shows medians over the rounds.
 """
 
 from __future__ import annotations
@@ -29,12 +30,17 @@ from bert_keras.data import demo_documents
 PACKAGES = ("bert-keras", "keras-hub", "tensorflow", "tensorflow-text", "tokenizers")
 LIBRARY, HUB = "tokenizers", "KerasHub, preprocessing"
 HUB_TOKENIZER = "KerasHub, tokenizer"
-TARGETS = {LIBRARY: 1.0, HUB: 5.0}  # at least so many times their speed
+TARGETS = {LIBRARY: 1.0, HUB: 5.0}  # bert_keras is to be at least so many times as fast
 _QUICK_DOCUMENTS = 40
 
 
 def contenders(text: Path, tokenizer: Path) -> list[Contender]:
-    """Ours, the tokenizers library and KerasHub."""
+    """Return bert_keras, the tokenizers library, and KerasHub with and without preprocessing.
+
+    Args:
+        text: the text file.
+        tokenizer: folder of the tokenizer that all of them use.
+    """
     given: dict[str, Any] = {"file": str(text), "tokenizer": str(tokenizer)}
     workers = {"workers": os.cpu_count() or 1}
     return [
@@ -46,14 +52,19 @@ def contenders(text: Path, tokenizer: Path) -> list[Contender]:
 
 
 def written(path: Path, *, quick: bool) -> Path:
-    """The English inside CPython as a text file; of --quick a part of it."""
+    """Write the English documentation in CPython as a text file, and return its path.
+
+    Args:
+        path: path of the new file.
+        quick: whether to write only the first documents.
+    """
     documents = list(demo_documents())[: _QUICK_DOCUMENTS if quick else None]
     path.write_text("\n\n".join("\n".join(lines) for lines in documents), encoding="utf-8")
     return path
 
 
 def show(found: dict[str, Any], title: str, console: Console) -> dict[str, float]:
-    """The table; how many times as fast as each peer ours is."""
+    """Print the table and targets, and return the speed of bert_keras relative to each peer."""
     table = Table(title=title)
     for heading in ("program", "MB/s", "least - most", "M tokens/s", "tokens", "ours / this"):
         table.add_column(heading, justify="left" if heading == "program" else "right")
@@ -81,7 +92,7 @@ def show(found: dict[str, Any], title: str, console: Console) -> dict[str, float
 
 
 def main() -> None:
-    """Measures, prints, writes."""
+    """Measure all contenders, print a table, and write a report."""
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.preparation", description=(__doc__ or "").splitlines()[0]
     )

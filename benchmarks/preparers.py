@@ -1,8 +1,8 @@
-"""Ours and the others, each making tokens of a text file, once for a round.
+"""Contenders that tokenise a text file, once per round.
 
-Ours does all that a corpus needs: reads the file, splits paragraphs into sentences, tokenises them
-and writes the token store. The others tokenise paragraphs that lie in memory, and do no more. All
-have the same vocabulary, and as many processors as they like.
+bert_keras prepares a corpus completely: it reads the file, splits paragraphs into sentences,
+tokenises them and writes the token store. The other libraries only tokenise paragraphs that are
+already in memory. All programs use the same vocabulary, and may use all processor cores.
 """
 
 from __future__ import annotations
@@ -17,21 +17,22 @@ from typing import Any
 from benchmarks.contest import untuned
 
 Round = Callable[[], dict[str, float]]
-_BATCH = 1_000  # paragraphs given to a peer at once
+_BATCH = 1_000  # paragraphs in each call of another library
 
 
 def ours(file: str, tokenizer: str, workers: int) -> Round:
-    """`data.write` of `data.read`, as `bert-keras prepare` does it.
+    """Prepare a contender that reads and writes a corpus as `bert-keras prepare` does.
 
     Args:
-        file: the text, a paragraph per line, a blank line between documents.
-        tokenizer: a folder.
-        workers: processes that tokenise.
+        file: path of the text file, with a paragraph per line and a blank line between documents.
+        tokenizer: folder of the tokenizer.
+        workers: number of processes that tokenise.
     """
     from bert_keras import Tokenizer, data
 
     def run() -> dict[str, float]:
-        opened = Tokenizer.from_preset(tokenizer)  # anew: it remembers the words that it has seen
+        # A new tokenizer has an empty cache of words.
+        opened = Tokenizer.from_preset(tokenizer)
         with tempfile.TemporaryDirectory() as folder:
             begin = time.perf_counter()
             documents = data.read(file)
@@ -43,7 +44,14 @@ def ours(file: str, tokenizer: str, workers: int) -> Round:
 
 
 def tokenizers(file: str, tokenizer: str) -> Round:
-    """The library's own batch encoding, without offsets, which it shares among processors."""
+    """Prepare a contender that encodes batches with the tokenizers library.
+
+    The library encodes a batch in parallel threads. Offsets are not computed.
+
+    Args:
+        file: path of the text file.
+        tokenizer: folder of the tokenizer.
+    """
     import tokenizers as library
 
     os.environ["TOKENIZERS_PARALLELISM"] = "true"
@@ -63,13 +71,13 @@ def tokenizers(file: str, tokenizer: str) -> Round:
 
 
 def keras_hub(file: str, tokenizer: str, *, masks: bool = False) -> Round:
-    """KerasHub's `BertTokenizer`, mapped over a `tf.data.Dataset`.
+    """Prepare a contender that maps KerasHub's `BertTokenizer` over a `tf.data.Dataset`.
 
     Args:
-        file: the text.
-        tokenizer: a folder.
-        masks: whether its `BertMaskedLMPreprocessor` is, which also packs rows of 128 tokens and
-            masks them, and cuts what is longer.
+        file: path of the text file.
+        tokenizer: folder of the tokenizer.
+        masks: whether to map `BertMaskedLMPreprocessor` instead. It also cuts paragraphs to rows
+            of 128 tokens, and masks them.
     """
     import keras_hub
     import tensorflow as tf
@@ -96,7 +104,13 @@ def keras_hub(file: str, tokenizer: str, *, masks: bool = False) -> Round:
 
 
 def figures(file: str, seconds: float, tokens: int) -> dict[str, float]:
-    """Of a round that took these seconds."""
+    """Return the figures of a round.
+
+    Args:
+        file: path of the text file.
+        seconds: duration of the round.
+        tokens: number of tokens made in the round.
+    """
     megabytes = Path(file).stat().st_size / 1e6
     return {
         "seconds": seconds,

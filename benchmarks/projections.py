@@ -1,11 +1,12 @@
-"""Query, key and value by three products or by one: what one with weights side by side would gain.
+"""Speed of query, key and value as three matrix products and as one product.
 
     python -m benchmarks.projections [--rounds 5] [--quick] [--out projections.json]
 
-Checkpoints and adapters know three matrices, and so does `SelfAttention`. Measured are the products
-with their biases, compiled as `fit` and `predict` compile them, forward alone and with all
-gradients, for the rows of texts and of training steps. Each backend has a process of its own, all
-in turn; within a round both ways take turns.
+Checkpoints and adapters have three matrices, and so has `SelfAttention`. This benchmark measures
+whether one product with the weights side by side would be faster. The products have biases, and are
+compiled as `fit` and `predict` compile them. They are measured with and without all gradients, for
+the numbers of tokens of texts and of training steps. Each backend has a process of its own, and the
+backends take turns. Both ways take turns within a round.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from benchmarks import report
 from benchmarks.contest import BACKENDS, Contender, contest, summary
 
 PACKAGES = ("bert-keras", "keras", "tensorflow", "jax", "torch")
-# Rows, which are tokens, and the width of the model.
+# Number of tokens, and width of the model.
 SHAPES = {
     "a text, MiniLM": (17, 384),
     "32 texts, MiniLM": (544, 384),
@@ -33,16 +34,20 @@ SHAPES = {
     "32 x 128 tokens, 256 wide": (4_096, 256),
 }
 WAYS = ("apart", "together")
-_SECONDS = 0.3  # of a way in a round
+_SECONDS = 0.3  # seconds for each way in a round
 
 Function = Callable[..., Sequence[Any]]
 
 
 def measured(seconds: float) -> Callable[[], dict[str, float]]:
-    """A round of a contender: microseconds of each shape and way, with gradients and without.
+    """Prepare a contender that measures all shapes, with and without gradients.
 
     Args:
-        seconds: that each takes about.
+        seconds: approximate time for each shape and way in a round.
+
+    Returns:
+        A function that runs one round and returns microseconds by "shape/way" and
+        "shape/way, gradients".
     """
     runs = {
         f"{shape}/{way}{kind}": run
@@ -60,7 +65,7 @@ def measured(seconds: float) -> Callable[[], dict[str, float]]:
 
 
 def _ways(rows: int, width: int) -> dict[str, tuple[Function, list[np.ndarray]]]:
-    """Both, with their arguments: the rows, kernels and biases."""
+    """Return the functions of both ways with their arguments: inputs, kernels and biases."""
     from keras import activations, ops
 
     from bert_keras import kernels
@@ -83,7 +88,7 @@ def _ways(rows: int, width: int) -> dict[str, tuple[Function, list[np.ndarray]]]
 def _compiled(
     function: Function, arguments: list[np.ndarray]
 ) -> tuple[Callable[[], Any], Callable[[], Any]]:
-    """Return a function that runs it once, and one that also takes all gradients."""
+    """Compile a function, and return a call of it and a call that computes all gradients."""
     import keras
 
     return {"jax": _jax, "tensorflow": _tensorflow, "torch": _torch}[keras.backend.backend()](
@@ -139,7 +144,7 @@ def _microseconds(run: Callable[[], Any], seconds: float) -> float:
 
 
 def show(found: dict[str, Any], console: Console) -> None:
-    """The table: for each backend and shape both ways, and how many times as fast the second is."""
+    """Print a table with both ways and the speed-up of one product, by backend and shape."""
     table = Table(title="Three products, one product: microseconds")
     for heading in ("backend", "rows of"):
         table.add_column(heading)
@@ -156,7 +161,7 @@ def show(found: dict[str, Any], console: Console) -> None:
 
 
 def main() -> None:
-    """Measures, prints, writes."""
+    """Measure all backends, print a table, and write a report."""
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.projections", description=(__doc__ or "").splitlines()[0]
     )

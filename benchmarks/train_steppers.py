@@ -1,8 +1,8 @@
-"""Ours and the others, each with a step of masked language modelling to repeat.
+"""Contenders that train: steps of masked language modelling with bert_keras and other libraries.
 
-Each learns from the same rows: full length, 15 % of the tokens to predict, no padding. Every one is
-used as its documentation recommends: ours and KerasHub by `fit`, transformers by PyTorch's usual
-loop with its fused AdamW.
+All train on the same rows, which are full and have no padding. 15 % of the tokens are predicted.
+Each library is used as its documentation recommends. bert_keras and KerasHub train with `fit`,
+transformers with the usual PyTorch loop and fused AdamW.
 """
 
 from __future__ import annotations
@@ -17,8 +17,7 @@ import numpy as np
 
 from benchmarks.contest import untuned_batches
 
-# === Encoders of given sizes: ours, KerasHub's and transformers'.
-# Sizes are those of `train_steppers.sizes_of`.
+# === Encoders of each library, with sizes as from `sizes_of` ===
 
 
 def our_encoder(
@@ -29,14 +28,15 @@ def our_encoder(
     checkpointed: bool = False,
     activation: str = "gelu",
 ) -> Any:
-    """A `BertEncoder`.
+    """Build a `BertEncoder`.
 
     Args:
-        sizes: the model's.
+        sizes: sizes of the model.
         dtype: a Keras dtype policy.
-        attention_dropout: share of the probabilities dropped; at 0 the kernel is fused.
-        checkpointed: whether each block is computed again for its gradients.
-        activation: of the feed-forward layers; KerasHub's is always "gelu_tanh".
+        attention_dropout: dropout rate of the attention probabilities. Only at 0 is the attention
+            kernel fused.
+        checkpointed: whether to use gradient checkpointing for each block.
+        activation: activation of the feed-forward layers. KerasHub always uses "gelu_tanh".
     """
     from bert_keras import BertConfig, BertEncoder
 
@@ -57,7 +57,7 @@ def our_encoder(
 
 
 def keras_hub_backbone(sizes: Mapping[str, int], dtype: str, *, dropout: float = 0.1) -> Any:
-    """KerasHub's `BertBackbone`; it has one rate of dropout, attention's included."""
+    """Build KerasHub's `BertBackbone`, which has a single dropout rate, also for attention."""
     import keras_hub
 
     return keras_hub.models.BertBackbone(
@@ -73,7 +73,7 @@ def keras_hub_backbone(sizes: Mapping[str, int], dtype: str, *, dropout: float =
 
 
 def transformers_config(sizes: Mapping[str, int], *, attention_dropout: float = 0.1) -> Any:
-    """The config of a BERT of transformers; its attention is SDPA by default."""
+    """Return a BERT config of transformers, whose models use SDPA for attention by default."""
     from transformers import BertConfig
 
     return BertConfig(
@@ -88,7 +88,13 @@ def transformers_config(sizes: Mapping[str, int], *, attention_dropout: float = 
 
 
 def tell_kernels(size: Mapping[str, int], dtype: str, told: str) -> Callable[[], dict[str, float]]:
-    """Writes, as JSON, which attention kernels our encoder uses; a contender without figures."""
+    """Write the attention kernels that our encoder uses, as a contender without figures.
+
+    Args:
+        size: sizes of the model.
+        dtype: a Keras dtype policy.
+        told: path of the JSON file to write.
+    """
     found = our_encoder(size, dtype).describe_kernels()
     Path(told).write_text(json.dumps(found, default=str), encoding="utf-8")
     return dict
@@ -106,30 +112,44 @@ Size = str | Mapping[str, int]
 
 
 def sizes_of(size: Size) -> dict[str, int]:
-    """Those of a name of `SIZES`, or these; with a vocabulary, and positions for the rows.
+    """Return the sizes of a model and its batches, with defaults for vocabulary and positions.
 
     Args:
-        size: a name, or layers, width, heads, batch, length, steps (batches of a round), and
-            perhaps vocabulary and positions.
+        size: a name in `SIZES`, or a dict with "layers", "width", "heads", "batch", "length" and
+            "steps", the number of batches in a round. "vocabulary" and "positions" are optional.
     """
     given = SIZES[size] if isinstance(size, str) else size
     return {"vocabulary": VOCABULARY, "positions": max(512, given["length"]), **given}
 
 
 def at_length(size: Size, length: int) -> dict[str, int]:
-    """The same sizes with rows of this length, and as many tokens in a batch."""
+    """Return sizes with another row length and the same number of tokens in a batch.
+
+    Args:
+        size: a name or a dict, as for `sizes_of`.
+        length: tokens of a row.
+    """
     sizes = dict(SIZES[size] if isinstance(size, str) else size)
     tokens = sizes["batch"] * sizes["length"]
     return sizes_of({**sizes, "length": length, "batch": max(1, tokens // length)})
 
 
 def predictions_of(length: int) -> int:
-    """Return the number of predicted tokens of a row."""
+    """Return the number of predicted tokens in a row: 15 % of its length."""
     return round(0.15 * length)
 
 
 def rows(size: Mapping[str, int], steps: int) -> dict[str, np.ndarray]:
-    """Rows of `steps` batches: ids with masks, where these are, and what stood there."""
+    """Return random rows for training.
+
+    Args:
+        size: sizes of the model and the batch.
+        steps: number of batches.
+
+    Returns:
+        "ids", token ids with masks; "places", the positions of the masks; "labels", the token ids
+        that the masks replaced.
+    """
     draw = np.random.default_rng(0)
     count, length = steps * size["batch"], size["length"]
     vocabulary = size.get("vocabulary", VOCABULARY)
@@ -151,15 +171,15 @@ def ours(
     chunks: int = 1,
     **options: Any,
 ) -> Round:
-    """`MaskedLM` by `fit`.
+    """Prepare a contender that trains `MaskedLM` of bert_keras with `fit`.
 
     Args:
-        size: as for `sizes_of`.
+        size: sizes of the model and the batch, as for `sizes_of`.
         dtype: a Keras dtype policy.
-        attention_dropout: as for `our_encoder`.
-        checkpointed: likewise.
-        chunks: parts in which its loss takes the vocabulary.
-        options: of `compile`.
+        attention_dropout: dropout rate of the attention probabilities.
+        checkpointed: whether to use gradient checkpointing.
+        chunks: number of parts in which the loss takes the vocabulary.
+        options: further arguments of `compile`.
     """
     import keras
 
@@ -178,7 +198,10 @@ def ours(
 
 
 def keras_hub(size: Size, dtype: str, *, dropout: float = 0.1, **options: Any) -> Round:
-    """KerasHub's `BertMaskedLM` by `fit`, which makes a dataset of arrays on every backend."""
+    """Prepare a contender that trains KerasHub's `BertMaskedLM` with `fit`.
+
+    Its data are a dataset on every backend, because KerasHub turns arrays into one.
+    """
     import keras
     import keras_hub
 
@@ -237,12 +260,12 @@ def _by_fit(
 
 
 def _as_arrays(given: dict[str, Any], batch: int) -> dict[str, Any]:
-    """Arguments of `fit`: the arrays themselves."""
+    """Return arguments of `fit` with the arrays themselves."""
     return {**given, "batch_size": batch}
 
 
 def _as_dataset(given: dict[str, Any], batch: int) -> dict[str, Any]:
-    """Likewise: as the dataset that `fit` makes of arrays, but without a tuner to wait for."""
+    """Return arguments of `fit` with the arrays as a dataset without autotuning."""
     return {"x": untuned_batches(tuple(given[name] for name in ("x", "y", "sample_weight")), batch)}
 
 
@@ -255,15 +278,17 @@ def transformers(
     compiled: bool = False,
     masked: bool = True,
 ) -> Round:
-    """`BertForMaskedLM`, by PyTorch's usual loop, on a GPU if there is one; SDPA's attention.
+    """Prepare a contender that trains `BertForMaskedLM` of transformers in a PyTorch loop.
+
+    It runs on a GPU if there is one, with SDPA for attention.
 
     Args:
-        size: as for `sizes_of`.
-        dtype: "mixed_bfloat16" for PyTorch's autocast.
-        attention_dropout: share of the probabilities dropped.
-        checkpointed: whether its layers are computed again for their gradients.
-        compiled: whether by `torch.compile`.
-        masked: whether it is given a padding mask, which full rows can do without.
+        size: sizes of the model and the batch, as for `sizes_of`.
+        dtype: "mixed_bfloat16" for PyTorch's autocast; otherwise the model computes in float32.
+        attention_dropout: dropout rate of the attention probabilities.
+        checkpointed: whether to use gradient checkpointing.
+        compiled: whether to compile the model with `torch.compile`.
+        masked: whether to pass a padding mask, which full rows do not need.
     """
     import torch
     from transformers import BertForMaskedLM
@@ -274,7 +299,7 @@ def transformers(
     model: Any = BertForMaskedLM(config).train()
     model.to(device)
     if checkpointed:
-        renamed = "activation_checkpointing_enable"  # by 5.23, where the old name warns
+        renamed = "activation_checkpointing_enable"  # transformers 5.23 warns at the old name
         getattr(model, renamed, model.gradient_checkpointing_enable)()
     optimizer = torch.optim.AdamW(model.parameters(), lr=_LEARNING_RATE, fused=True)
     call = torch.compile(model) if compiled else model
@@ -300,7 +325,7 @@ def transformers(
 
     def run() -> dict[str, float]:
         begin = time.perf_counter()
-        # Losses are read at the end: on a GPU no step waits for the one before.
+        # Losses are read at the end, so that on a GPU no step waits for the step before.
         torch.stack([step(start) for start in range(0, len(ids), batch)]).tolist()
         return figures(sizes, time.perf_counter() - begin)
 
@@ -308,6 +333,11 @@ def transformers(
 
 
 def figures(sizes: Mapping[str, int], seconds: float) -> dict[str, float]:
-    """Of a round that took these seconds."""
+    """Return the figures of a round.
+
+    Args:
+        sizes: sizes of the model and the batch, with the number of steps.
+        seconds: duration of the round.
+    """
     tokens = sizes["steps"] * sizes["batch"] * sizes["length"]
     return {"seconds_per_step": seconds / sizes["steps"], "tokens_per_second": tokens / seconds}
