@@ -1,1 +1,1 @@
-"""Measurements beside other libraries; each prints a table and writes JSON."""
+"""Benchmarks beside other libraries. Each program prints a table and can write a JSON report."""

@@ -1,4 +1,4 @@
-"""Builders of pretraining batches: this package, and the collators of others on the same rows."""
+"""Builders of pretraining batches: bert_keras, and other libraries' collators on the same rows."""
 
 from __future__ import annotations
 
@@ -16,12 +16,13 @@ SPECIALS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 
 
 class Builder(NamedTuple):
-    """Something that builds batches.
+    """A function that builds batches.
 
     Args:
-        name: for the table.
-        whole: from the corpus on; otherwise it masks rows that lie ready.
-        build: gives batch i.
+        name: name in the table.
+        whole: whether the builder starts from the token store. Otherwise it only masks rows that
+            are already in memory.
+        build: function that returns batch i.
     """
 
     name: str
@@ -30,7 +31,10 @@ class Builder(NamedTuple):
 
 
 def synthetic(num_sentences: int) -> tuple[Corpus, Tokenizer]:
-    """Text with Zipf's word frequencies: some 24 tokens a sentence, 40 sentences a document."""
+    """Return a random corpus with Zipf's word frequencies, and its tokenizer.
+
+    A sentence has about 24 tokens, and a document 40 sentences.
+    """
     rng = np.random.default_rng(0)
     words = [f"w{n}" for n in range(24_000)] + [f"##w{n}" for n in range(6_000)]
     tokenizer = Tokenizer([*SPECIALS, *words])
@@ -44,7 +48,16 @@ def synthetic(num_sentences: int) -> tuple[Corpus, Tokenizer]:
 
 
 def from_corpus(corpus: Corpus, tokenizer: Tokenizer, **sizes: Any) -> Iterator[Builder]:
-    """Ours: NSP pairs, truncation, packing and each kind of masking; and as `fit` reads them."""
+    """Yield the builders of bert_keras that start from the token store.
+
+    They do NSP pairs, truncation, packing and masking. There is one for each kind of masking, one
+    for a `PyDataset` and one for a `tf.data.Dataset`.
+
+    Args:
+        corpus: the token store.
+        tokenizer: tokenizer of the store.
+        sizes: arguments of `PretrainingExamples`, such as `batch_size`.
+    """
     for masking in ("token", "whole_word", "span"):
         examples = PretrainingExamples(corpus, tokenizer, masking=masking, **sizes)
 
@@ -63,7 +76,7 @@ def from_corpus(corpus: Corpus, tokenizer: Tokenizer, **sizes: Any) -> Iterator[
 
 
 def masking_alone(examples: PretrainingExamples) -> Iterator[Builder]:
-    """Ours and the peers' on ready rows, in the form each of them likes best."""
+    """Yield the builders that only mask rows, each with the rows in its preferred form."""
     rows = _rows(examples)
     specials = np.isin(rows, examples.tokenizer.special_ids)
     count, size, length = rows.shape
@@ -82,7 +95,7 @@ def masking_alone(examples: PretrainingExamples) -> Iterator[Builder]:
 
 
 def _rows(examples: PretrainingExamples, most: int = 32) -> np.ndarray:
-    """Some batches before masking: int32 [batches, batch_size, sequence_length]."""
+    """Return the first batches without masks: int32 [batches, batch_size, sequence_length]."""
     found = []
     for i in range(min(most, examples.num_batches(0))):
         x, y, weights = examples.batch(0, i)
@@ -95,7 +108,7 @@ def _rows(examples: PretrainingExamples, most: int = 32) -> np.ndarray:
 def _transformers(
     examples: PretrainingExamples, rows: np.ndarray, specials: np.ndarray
 ) -> Iterator[Builder]:
-    """DataCollatorForLanguageModeling, which also pads."""
+    """Yield DataCollatorForLanguageModeling of transformers for NumPy and PyTorch; it also pads."""
     from transformers import AutoTokenizer, DataCollatorForLanguageModeling
 
     with tempfile.TemporaryDirectory() as folder:
@@ -121,11 +134,11 @@ def _transformers(
 def _keras_hub(
     examples: PretrainingExamples, rows: np.ndarray, specials: np.ndarray
 ) -> Iterator[Builder]:
-    """MaskedLMMaskGenerator, in a graph as in tf.data."""
+    """Yield MaskedLMMaskGenerator of KerasHub, in a graph as in tf.data."""
     import keras_hub
     import tensorflow as tf
 
-    del specials  # it is told their ids
+    del specials  # the generator takes the ids of special tokens instead
     tokenizer = examples.tokenizer
     masker = keras_hub.layers.MaskedLMMaskGenerator(
         vocabulary_size=tokenizer.vocab_size,

@@ -1,17 +1,20 @@
-"""The small BERT of d2l.ai beside our recipe: the same text, vocabulary, batches and 50 steps.
+"""Pretraining of the small BERT of d2l.ai, beside our recipe with the same data and 50 steps.
 
     python -m benchmarks.d2l --data DIR [--seeds 3] [--out d2l.json]
     python -m benchmarks.d2l --data DIR --tune [key=value …]
     python -m benchmarks.d2l --data DIR --prepare FOLDER
     python -m benchmarks.d2l --quick
 
-DIR holds valid.txt, to train on, and test.txt, held out. Text and vocabulary are those of the book
-"Dive into Deep Learning" (d2l.ai, chapter "Pretraining BERT"): a line with at least two sentences
-is a document, in lower case, split at " . "; the vocabulary has the words that occur five times.
-Masks and sentence pairs are those of `PretrainingExamples`, the same for all contenders. Both
-losses are measured as means over the training steps, which the book prints, and on the test part.
---tune trains our recipe alone, changed by key=value, on seven eighths of valid.txt and measures it
-on the others: settings are chosen there. --prepare writes the corpus for `bert-keras pretrain`.
+DIR holds valid.txt, the training text, and test.txt, the held-out text. Text and vocabulary follow
+the book "Dive into Deep Learning" (d2l.ai, chapter "Pretraining BERT"). A document is a line with
+at least two sentences, in lower case, split at " . ". The vocabulary has the words that occur at
+least five times. Masks and sentence pairs come from `PretrainingExamples`, and are the same for all
+contenders. Both losses are measured as means over the training steps, as in the book, and on the
+held-out text.
+
+--tune trains only our recipe, changed by key=value, on seven eighths of valid.txt. It measures the
+recipe on the last eighth, so that settings are not chosen on test.txt. --prepare writes the corpus
+for `bert-keras pretrain`.
 """
 
 from __future__ import annotations
@@ -45,18 +48,23 @@ from bert_keras.training.pretrain_recipe import load_recipe
 from bert_keras.training.pretrain_setup import build_task, start_from_frequencies, task_to_train
 from bert_keras.training.recipe_files import parse_overrides
 
-# === The network of d2l.ai's small BERT, built from our layers, as its book trains it.
+# === The network of d2l.ai's small BERT, built from our layers and trained as in the book ===
 
 
 _LENGTH, _WIDTH, _INNER, _HEADS, _BLOCKS, _DROPOUT, _EPSILON = 64, 128, 256, 2, 2, 0.2, 1e-5
 
 
 def book_network(vocab_size: int, seed: int) -> keras.Model:
-    """Build the network of the book from our layers, with the weights that PyTorch draws for it.
+    """Build the network of the book from our layers, with PyTorch's initial weights.
 
-    No layer normalisation or dropout of the embeddings, ReLU everywhere, and an output layer of
-    its own in place of the token table. Tables are drawn from N(0, 1); kernels and biases evenly
-    within 1 / sqrt(inputs) of zero, PyTorch's default for linear layers.
+    The embeddings have no layer normalisation and no dropout. All activations are ReLU. The output
+    layer has its own table, which is not tied to the token embeddings. Embeddings are drawn from
+    N(0, 1). Kernels and biases are uniform within 1 / sqrt(inputs) of zero, PyTorch's default for
+    linear layers.
+
+    Args:
+        vocab_size: entries of the vocabulary.
+        seed: seed of the weights.
     """
     lengths = {"token_ids": _LENGTH, "segment_ids": _LENGTH, "padding_mask": _LENGTH}
     inputs = {name: keras.Input((n,), dtype="int32", name=name) for name, n in lengths.items()}
@@ -83,7 +91,7 @@ def book_network(vocab_size: int, seed: int) -> keras.Model:
 
 
 def draw_as_pytorch(model: keras.Model, rng: np.random.Generator) -> None:
-    """Draw the weights of `book_network`; layer normalisations begin as they are."""
+    """Assign random weights to `book_network`, except to its layer normalisations."""
     inputs = {
         w.path.removesuffix("kernel"): w.shape[0] for w in model.weights if "kernel" in w.path
     }
@@ -96,7 +104,7 @@ def draw_as_pytorch(model: keras.Model, rng: np.random.Generator) -> None:
 
 
 def compile_as_book(model: keras.Model, rate: float) -> None:
-    """Compile the network as the book does: Adam with a constant rate, the sum of both losses."""
+    """Compile the network as in the book: Adam with a constant rate, the sum of both losses."""
     pair_loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
     model.compile(
         keras.optimizers.Adam(rate, epsilon=1e-8),
@@ -107,13 +115,14 @@ def compile_as_book(model: keras.Model, rate: float) -> None:
 
 RECIPE = "d2l_wikitext2"
 PACKAGES = ("bert-keras", "keras", "tensorflow", "jax", "torch")
-# The book's learning rate, and the one that another edition of it has.
+# The learning rates of two editions of the book.
 RATES = (1e-2, 1e-3)
 LOSSES = ("train_mlm", "train_nsp", "held_out_mlm", "held_out_nsp")
-WANTED = {"held_out_mlm": 0.3, "held_out_nsp": 0.1}  # below the loss of the book's settings
-_MIN_COUNT = 5  # occurrences of a word of the vocabulary
-_UNKNOWN = "<unk>"  # in the text
-_HELD_OUT_ROWS = 256  # of a batch at most: rows that fill none are not measured
+# Target: at least so much below the losses of the book's settings.
+WANTED = {"held_out_mlm": 0.3, "held_out_nsp": 0.1}
+_MIN_COUNT = 5  # minimum occurrences of a word of the vocabulary
+_UNKNOWN = "<unk>"  # unknown words in the text
+_HELD_OUT_ROWS = 256  # largest batch: the rows of an incomplete last batch are not measured
 _QUICK_STEPS = 2
 
 Paragraphs = list[list[list[str]]]  # of sentences of words
@@ -121,13 +130,13 @@ Figures = dict[str, float]
 
 
 def paragraphs(text: str) -> Paragraphs:
-    """Split a text as the book does: its lines of at least two sentences, in lower case."""
+    """Split a text as in the book, into lower-case lines of at least two sentences."""
     lines = (line.strip().lower().split(" . ") for line in text.splitlines() if " . " in line)
     return [[sentence.split() for sentence in line] for line in lines]
 
 
 def vocabulary(text: Paragraphs) -> list[str]:
-    """Return BERT's special tokens and the words that occur often, the most frequent first."""
+    """Return BERT's special tokens and the frequent words of a text, by falling frequency."""
     counts = collections.Counter(word for line in text for sentence in line for word in sentence)
     words = [word for word, count in counts.most_common() if count >= _MIN_COUNT]
     return [*SPECIAL_TOKENS, *(word for word in words if word != _UNKNOWN)]
@@ -135,7 +144,7 @@ def vocabulary(text: Paragraphs) -> list[str]:
 
 @dataclasses.dataclass(frozen=True)
 class Parts:
-    """The text to train on and the held-out text, in the words of the first."""
+    """Training text and held-out text, with the vocabulary of the training text."""
 
     tokenizer: Tokenizer
     train: Corpus
@@ -143,7 +152,7 @@ class Parts:
 
     @classmethod
     def of(cls, train: Paragraphs, held_out: Paragraphs) -> Parts:
-        """Build the vocabulary of `train` and read both parts with it."""
+        """Build the vocabulary of `train`, and encode both texts with it."""
         tokenizer = Tokenizer(vocabulary(train))
         ids = {word: number for number, word in enumerate(tokenizer.vocabulary)}
 
@@ -156,7 +165,14 @@ class Parts:
         return cls(tokenizer, corpus(train), corpus(held_out))
 
     def examples(self, recipe: PretrainRecipe, held_out: bool = False) -> PretrainingExamples:
-        """Return the examples of either part; the held-out ones do not depend on the seed."""
+        """Return the pretraining examples of one text.
+
+        The held-out examples are the same for all seeds.
+
+        Args:
+            recipe: recipe with the sizes of rows and batches.
+            held_out: whether to take the held-out text instead of the training text.
+        """
         return PretrainingExamples(
             self.held_out if held_out else self.train,
             self.tokenizer,
@@ -167,12 +183,12 @@ class Parts:
         )
 
     def unigram_loss(self) -> float:
-        """Return the MLM loss on the held-out text of the frequencies in the training text."""
+        """Return the MLM loss of a unigram model: word frequencies predict the held-out text."""
         special, size = self.tokenizer.special_ids, self.tokenizer.vocab_size
         return pretrain_setup.cross_entropy(self.train.tokens, self.held_out.tokens, special, size)
 
     def save(self, folder: Path) -> None:
-        """Write both parts and the tokenizer as `bert-keras prepare` does."""
+        """Write both texts and the tokenizer as `bert-keras prepare` does."""
         data.require_vacant(folder)
         made_by = {key: getattr(self.tokenizer, key) for key in ("fingerprint", "vocab_size")}
         lengths = np.array([len(f"{word} ".encode()) for word in self.tokenizer.vocabulary])
@@ -195,7 +211,7 @@ def book(rate: float, recipe: PretrainRecipe, parts: Parts) -> keras.Model:
 
 
 def ours(recipe: PretrainRecipe, parts: Parts) -> keras.Model:
-    """Return the compiled model of the recipe, as `bert-keras pretrain` begins with it."""
+    """Return the compiled model of the recipe, as `bert-keras pretrain` builds it."""
     size = parts.tokenizer.vocab_size
     task = build_task(recipe, size)
     if recipe.output_bias == "frequency":
@@ -238,7 +254,10 @@ def contenders() -> dict[str, Callable[[PretrainRecipe, Parts], keras.Model]]:
 
 
 def in_turn(names: list[str], seeds: int) -> list[tuple[str, int]]:
-    """Return names and seeds in the order of the runs: the first and the last name come first."""
+    """Return names and seeds in the order of the runs.
+
+    The runs of the first and the last name come first, because these two are compared.
+    """
     compared = list(dict.fromkeys((names[0], names[-1])))
     others = [name for name in names if name not in compared]
     return [(name, seed) for group in (compared, others) for seed in range(seeds) for name in group]
@@ -250,7 +269,17 @@ def means(rounds: list[Figures]) -> Figures:
 
 
 def show(found: dict[str, list[Figures]], console: Console) -> dict[str, float]:
-    """Print the table; return how far the last one's losses are below the first's."""
+    """Print the table, and return by how much each loss of the last contender is lower.
+
+    The losses are compared with those of the first contender.
+
+    Args:
+        found: figures of each run, by contender.
+        console: where the table is printed.
+
+    Returns:
+        Differences by loss; an empty dict with a single contender.
+    """
     headings = [name.replace("_", " ") for name in (*LOSSES, "held_out_nsp_accuracy", "seconds")]
     table = Table("contender", "seed", *headings)
     for name, rounds in found.items():
@@ -278,7 +307,7 @@ def made_up() -> str:
 
 
 def main() -> None:
-    """Measure, print, write."""
+    """Train all contenders, print a table, and write a report."""
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.d2l", description=(__doc__ or "").splitlines()[0]
     )

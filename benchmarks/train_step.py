@@ -1,16 +1,18 @@
-"""A training step of masked language modelling, beside KerasHub and transformers.
+"""Speed and memory of a step of masked language modelling, beside KerasHub and transformers.
 
     python -m benchmarks.train_step [--size small|base] [--dtype float32|mixed_bfloat16]
         [--rounds 5] [--keep-freed-memory] [--variants] [--quick]
         [--only WORD …] [--out train_step.json]
 
-Each runs in a process of its own, all in turn (`contest.py`); shown are medians over the rounds,
-the spread, the peak of memory, and the ratio to the best of the others. Tokens are all useful: the
-rows are full. Matrix products are measured with them, and useful FLOP/s (`report.py`) shown as a
-share of the best of these. With --keep-freed-memory the C library of each, ours or not, keeps what
-is freed, as in our programs (`training.machine`). With --variants ours also runs as `compile`
-may be asked: compiled where "auto" does not, by XLA on TensorFlow and `torch.compile` on PyTorch,
-and with several steps in an execution.
+Each program runs in a process of its own, and the programs take turns (`contest.py`). The table
+shows median and spread over the rounds, peak memory, and the ratio to the best other library. The
+rows are full, so there is no padding. Matrix products are measured in the same run. Useful FLOP/s
+(`report.py`) are shown as a share of the best product rate.
+
+With --keep-freed-memory the C library of every program keeps freed memory, as in our training
+programs (`training.machine`). --variants also measures other arguments of `compile` for bert_keras.
+`jit_compile=True` uses XLA on TensorFlow and `torch.compile` on PyTorch, where "auto" compiles
+nothing. `steps_per_execution` runs several steps at once.
 """
 
 from __future__ import annotations
@@ -31,7 +33,7 @@ from benchmarks.report import PEAK, peak_of, peaks, training_flops
 from benchmarks.train_steppers import SIZES, predictions_of, sizes_of
 
 PACKAGES = ("bert-keras", "keras", "keras-hub", "tensorflow", "jax", "torch", "transformers")
-# Arguments of `compile` that are not its default, and where.
+# For --variants: arguments of `compile` that differ from its defaults, and their backends.
 COMPILED: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
     "jit_compile": ({"jit_compile": True}, ("tensorflow", "torch")),
     "steps_per_execution": ({"steps_per_execution": 3}, ("tensorflow", "jax")),
@@ -39,12 +41,15 @@ COMPILED: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
 
 
 def contenders(size: str, dtype: str, *, variants: bool = False) -> list[Contender]:
-    """Ours and KerasHub on each backend, transformers as it is and compiled, matrix products.
+    """Return the programs of this benchmark.
+
+    They are bert_keras and KerasHub on each backend, transformers with and without
+    `torch.compile`, and matrix products.
 
     Args:
-        size: a name of `SIZES`.
+        size: a name in `SIZES`.
         dtype: a Keras dtype policy.
-        variants: whether ours also by what is not the default of `compile`.
+        variants: whether to add bert_keras with other arguments of `compile`.
     """
     plain = {each.name: each for each in usual_contenders("training", sizes_of(size), dtype)}
 
@@ -59,13 +64,13 @@ def contenders(size: str, dtype: str, *, variants: bool = False) -> list[Contend
 
 
 def show(found: dict[str, Any], operations: int, title: str, console: Console) -> None:
-    """The table.
+    """Print a table with a row for each program.
 
     Args:
-        found: the summary of all.
-        operations: useful ones of a step.
-        title: of the table.
-        console: where it is printed.
+        found: figures of a `contest.summary`, by program, with matrix products.
+        operations: useful floating-point operations of a step.
+        title: title of the table.
+        console: where the table is printed.
     """
     peak = peak_of(found)
     found = {name: figures for name, figures in found.items() if not name.startswith(PEAK)}
@@ -92,7 +97,7 @@ def show(found: dict[str, Any], operations: int, title: str, console: Console) -
 
 
 def main() -> None:
-    """Measures, prints, writes."""
+    """Measure all programs, print a table, and write a report."""
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.train_step", description=(__doc__ or "").splitlines()[0]
     )
@@ -115,7 +120,7 @@ def main() -> None:
         and not (options.quick and "compiled" in each.name)
     ]
     rounds = 1 if options.quick else options.rounds
-    # Eight models of BERT-base with their optimizers are more than most machines hold.
+    # Most machines cannot hold eight BERT-base models with their optimizers at the same time.
     found = summary(contest(chosen, rounds, console, together=options.size == "small"))
     size = sizes_of(options.size)
     operations = training_flops(size, predictions_of(size["length"]))
