@@ -1,4 +1,4 @@
-"""Answer questions: python -m examples.answer_questions train.json  (a file of SQuAD's format)."""
+"""Answer questions: python -m examples.answer_questions train.json  (a file in SQuAD's format)."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from examples import program
 
 
 def read_table(path: str) -> Any:
-    """Return the columns of a CSV file: a DataFrame where pandas is installed, else lists."""
+    """Return the columns of a CSV file, as a DataFrame if pandas is installed, else as lists."""
     try:
         import pandas as pd
     except ImportError:

@@ -1,6 +1,6 @@
 """Continue pretraining: more masked language modelling on the texts of a domain.
 
-python -m examples.continue_pretraining notes.txt  (a text a line)
+python -m examples.continue_pretraining notes.txt  (one text per line)
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A client of exported taggers to copy: entities by ONNX Runtime, tokenizers and NumPy alone."""
+"""Client of exported taggers, to copy: it needs only ONNX Runtime, tokenizers and NumPy."""
 
 import json
 import re
@@ -8,7 +8,7 @@ import numpy as np
 
 
 class EntityFinder:
-    """The entities that `Predictor` finds, by a folder of `bert-keras export --format onnx`."""
+    """Entity finder like `Predictor`, for a folder of `bert-keras export --format onnx`."""
 
     def __init__(self, folder):
         import onnxruntime
@@ -17,7 +17,7 @@ class EntityFinder:
         self.rules = json.loads(Path(folder, "entities.json").read_text(encoding="utf-8"))
         self.session = onnxruntime.InferenceSession(Path(folder, "model.onnx"))
         self.tokenizer = Tokenizer.from_file(str(Path(folder, "tokenizer.json")))
-        self.tokenizer.encode_special_tokens = True  # "[MASK]" in a text is text
+        self.tokenizer.encode_special_tokens = True  # "[MASK]" in a text is ordinary text
 
     def __call__(self, text):
         """Return label, start, end and score of each entity: text[start:end]."""
@@ -26,8 +26,8 @@ class EntityFinder:
         pieces = self.tokenizer.encode(joined, add_special_tokens=False)
         starts = [end - len(joined[start:end].lstrip()) for start, end in pieces.offsets]
         ends = np.cumsum([end - start + 1 for start, end in spans])
-        owners = np.searchsorted(ends, starts, side="right")  # the word of each piece
-        tags = [("O", "", 0.0)] * len(spans)  # also of words without pieces
+        owners = np.searchsorted(ends, starts, side="right")  # index of the word of each piece
+        tags = [("O", "", 0.0)] * len(spans)  # words without pieces keep this tag
         for first, stop in self.rows(owners):
             is_first = np.diff(owners[first:stop], prepend=-1) != 0
             found = self.best(pieces.ids[first:stop], np.flatnonzero(is_first))
@@ -44,19 +44,19 @@ class EntityFinder:
         return [(label, start, end, float(np.mean(each))) for label, start, end, each in entities]
 
     def words(self, text):
-        """Return where the words of a text begin and end."""
+        """Return start and end of each word of a text."""
         places = [match.span() for match in re.finditer(self.rules["character"], text)]
         letters = "".join(text[start] for start, _ in places)
         groups = [m.regs[1:] for m in re.finditer(self.rules["word"], letters)]
         return [(places[a][0], places[b - 1][1]) for each in groups for a, b in each if a >= 0]
 
     def rows(self, owners):
-        """Yield the pieces of each row: whole words, and of a longer word its beginning."""
+        """Yield start and stop of each row's pieces; a word longer than a row loses its end."""
         room = self.rules["max_length"] - len(self.rules["begin"] + self.rules["end"])
         first = 0
         while first < len(owners):
             stop = after = min(first + room, len(owners))
-            if stop < len(owners) and owners[stop] == owners[stop - 1]:  # within a word
+            if stop < len(owners) and owners[stop] == owners[stop - 1]:  # the row ends in a word
                 after = np.searchsorted(owners, owners[stop])
                 stop = after if after > first else stop
                 after = stop if after > first else np.searchsorted(owners, owners[stop], "right")
@@ -82,7 +82,8 @@ class EntityFinder:
 def chain(potentials, ends):
     """Return the best tags of a conditional random field, and the marginal probability of each.
 
-    Its potentials are [pieces, tags + 1, tags + 1]; the last state is before and behind the text.
+    `potentials` is [pieces, tags + 1, tags + 1]. The last state stands before and after the text.
+    `ends` has the potential of each state at the end of the text.
     """
     best = forward = np.append(np.full(len(ends) - 1, -np.inf), 0.0)
     origins, reached = [], []
@@ -90,7 +91,7 @@ def chain(potentials, ends):
         origins.append((best[:, None] + step).argmax(axis=0))
         best = (best[:, None] + step).max(axis=0)
         forward = np.logaddexp.reduce(forward[:, None] + step, axis=0)
-        best[-1] = forward[-1] = -np.inf  # no text leads outside and goes on
+        best[-1] = forward[-1] = -np.inf  # a tag sequence cannot pass through the outer state
         reached.append(forward)
     tags, scores = [(best + ends).argmax()], []
     for origin in origins[:0:-1]:

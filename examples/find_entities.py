@@ -1,7 +1,7 @@
-"""Find entities: from words with tags to the names in a text, with their characters.
+"""Find entities: train on words with tags, then find names and their positions in a text.
 
-python -m examples.find_entities train.conll  (a word and its tag a line, a blank line between
-sentences; `bert-keras finetune conll2003` has the full training)
+python -m examples.find_entities train.conll  (each line has a word and its tag, with a blank line
+between sentences; `bert-keras finetune conll2003` is the full training program)
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         asked.data = program.file("train.conll", [sentence.format(*pair) for pair in names * 20])
         asked.model = program.model(["Anna Paul Mia lives in Rome Oslo ."])
     sentences = read_conll(asked.data)
-    labels = label_names(sentences)  # O first
+    labels = label_names(sentences)  # "O" comes first
     tagger = bk.TokenClassifier.from_preset(asked.model, labels=labels)
     tagger.fit(sentences.words, sentences.tags, epochs=3, learning_rate=asked.rate, verbose=2)
     text = "Mia lives in Rome."

@@ -1,4 +1,4 @@
-"""Find entities with an exported ONNX model, by a client that does not need bert_keras.
+"""Find entities with an exported ONNX model and a client that does not need bert_keras.
 
 python -m examples.onnx_entities saved_models/tagger-onnx/1  (the folder that `bert-keras export
 tagger --format onnx` writes; `entity_client.py` is the client)
@@ -14,7 +14,7 @@ from examples.entity_client import EntityFinder
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Print the entities of one text."""
+    """Find the entities of one text with the exported model, and print them."""
     folder = "saved_models/tagger-onnx/1"
     asked = program.arguments(__doc__, arguments, data=folder, model="tagger")
     text = "Mia lives in Rome."

@@ -1,7 +1,7 @@
-"""Pretrain on a folder: a vocabulary and a small BERT from .txt files alone.
+"""Pretrain on a folder: train a vocabulary and a small BERT on .txt files.
 
-python -m examples.pretrain_on_folder texts  (`bert-keras pretrain` does the same with reports,
-checkpoints that a stopped run goes on from, and larger corpora)
+python -m examples.pretrain_on_folder texts  (`bert-keras pretrain` does the same for larger
+corpora, with reports and with checkpoints to resume a stopped run)
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         lines = (f"The river {n} is long. It runs in the hills {n}.\n" for n in range(200))
         asked.data, asked.model = program.file("rivers.txt", lines), "bert_tiny_uncased"
         vocab_size, steps, corpus = (60, 20, program.folder() / "corpus")
-    # === Text: a paragraph a line, a blank line between documents ===
+    # === Text, with a paragraph per line and a blank line between documents ===
     documents = read(asked.data)
     tokenizer = bk.Tokenizer.train(documents, vocab_size=vocab_size)
     stores = write(corpus, documents, tokenizer, validation_split=0.1)

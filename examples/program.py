@@ -14,7 +14,14 @@ import bert_keras as bk
 
 
 def arguments(doc: str | None, given: Sequence[str] | None, *, data: str, model: str):
-    """Return `data`, `model`, `quick` and `rate` of a command line, with these defaults."""
+    """Parse the command line of an example, and return `data`, `model`, `quick` and `rate`.
+
+    Args:
+        doc: docstring of the example, shown by --help.
+        given: arguments of the command line; None for `sys.argv`.
+        data: default of the data file or folder.
+        model: default of --model.
+    """
     parser = argparse.ArgumentParser(
         description=doc, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -27,21 +34,21 @@ def arguments(doc: str | None, given: Sequence[str] | None, *, data: str, model:
 
 
 def folder() -> Path:
-    """Return a new folder, which is removed when Python ends."""
+    """Create a temporary folder that is removed when Python exits, and return its path."""
     path = Path(tempfile.mkdtemp())
     atexit.register(shutil.rmtree, path, ignore_errors=True)
     return path
 
 
 def file(name: str, lines: Iterable[str]) -> str:
-    """Return a file of these lines, in a folder of its own."""
+    """Write lines to a file in a new temporary folder, and return its path."""
     path = folder() / name
     path.write_text("\n".join([*lines, ""]), encoding="utf-8")
     return str(path)
 
 
 def model(texts: Iterable[str]) -> str:
-    """Return a folder with a tiny encoder with random weights, and a tokenizer of these texts."""
+    """Save a tiny encoder with random weights and a tokenizer of some texts; return the folder."""
     path, marks = folder(), ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
     words = {word for text in texts for word in re.findall(r"\w+|[^\w\s]", text.lower())}
     tokenizer = bk.Tokenizer([*marks, *sorted(words)])

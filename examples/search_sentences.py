@@ -1,6 +1,6 @@
 """Search sentences: the nearest of 1,000 texts to a question, by their vectors.
 
-python -m examples.search_sentences sentences.txt  (a text a line)
+python -m examples.search_sentences sentences.txt  (one text per line)
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Serve a SavedModel: write a model that takes strings, and ask it without this package.
+"""Serve a SavedModel: export a model that takes strings, and call it without this package.
 
 python -m examples.serve_saved_model --model review_classifier  (a fine-tuned classifier, such as
-that of classify_reviews; docs/serving.md goes on with TensorFlow Serving)
+the one of classify_reviews; docs/serving.md shows TensorFlow Serving)
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         classify_reviews.main(["--quick"])
     classifier = bk.SequenceClassifier.from_preset(asked.model)
     path = bk.export.saved_model(classifier, classifier.tokenizer, asked.data)
-    # === Another program, which needs TensorFlow and tensorflow-text alone ===
+    # === Another program, which needs only TensorFlow and tensorflow-text ===
     import tensorflow as tf
     import tensorflow_text  # noqa: F401
 

@@ -1,6 +1,6 @@
-"""A client of exported taggers in 23 lines, for texts of one row and taggers without a CRF.
+"""Client of exported taggers in 23 lines, for texts of one row and taggers without a CRF.
 
-`entity_client.py` also reads longer texts and CRFs. Both need ONNX Runtime, tokenizers and NumPy.
+`entity_client.py` also handles longer texts and CRFs. Both need ONNX Runtime, tokenizers and NumPy.
 """
 
 import json
@@ -39,7 +39,7 @@ def find_entities(text, rules, tokenizer, session):
     shares = np.exp(logits - np.logaddexp.reduce(logits, axis=-1, keepdims=True))
     entities, last = [], ("O", "")
     for word, (start, end) in enumerate(spans):
-        share = shares[owners.index(word)] if word in owners else None  # of its first piece
+        share = shares[owners.index(word)] if word in owners else None  # first piece of the word
         letter, label = ("O", "") if share is None else rules["tags"][share.argmax()]
         if last[0] in "BI" and letter in "IE" and last[1] == label:
             entities[-1][2:] = end, [*entities[-1][3], share.max()]

@@ -1,1 +1,1 @@
-"""`python -m training.PROGRAM` in a clone: forwards to the programs of `bert_keras.training`."""
+"""Entry points for a clone: `python -m training.PROGRAM` runs that program of bert_keras."""

@@ -1,4 +1,4 @@
-"""`python -m training.evaluate`: the program `bert-keras evaluate`, in a clone."""
+"""Entry point of `bert-keras evaluate` in a clone: `python -m training.evaluate`."""
 
 from bert_keras.training.evaluate import main
 from bert_keras.training.run import run

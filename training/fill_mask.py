@@ -1,4 +1,4 @@
-"""`python -m training.fill_mask`: the program `bert-keras fill-mask`, in a clone."""
+"""Entry point of `bert-keras fill-mask` in a clone: `python -m training.fill_mask`."""
 
 import sys
 

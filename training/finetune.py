@@ -1,4 +1,4 @@
-"""`python -m training.finetune`: the program `bert-keras finetune`, in a clone."""
+"""Entry point of `bert-keras finetune` in a clone: `python -m training.finetune`."""
 
 from bert_keras.training.finetune import describe, main
 from bert_keras.training.run import run

@@ -1,4 +1,4 @@
-"""`python -m training.predict`: the program `bert-keras predict`, in a clone."""
+"""Entry point of `bert-keras predict` in a clone: `python -m training.predict`."""
 
 from bert_keras.training.predict import main
 from bert_keras.training.run import run

@@ -1,4 +1,4 @@
-"""`python -m training.prepare`: the program `bert-keras prepare`, in a clone."""
+"""Entry point of `bert-keras prepare` in a clone: `python -m training.prepare`."""
 
 from bert_keras.training.prepare import main
 from bert_keras.training.run import run

@@ -1,4 +1,4 @@
-"""`python -m training.pretrain`: the program `bert-keras pretrain`, in a clone."""
+"""Entry point of `bert-keras pretrain` in a clone: `python -m training.pretrain`."""
 
 from bert_keras.training.pretrain import describe, main
 from bert_keras.training.run import run

@@ -1,4 +1,4 @@
-"""`python -m training.recipe_list`: the program `bert-keras recipes`, in a clone."""
+"""Entry point of `bert-keras recipes` in a clone: `python -m training.recipe_list`."""
 
 from bert_keras.training.recipe_list import main
 from bert_keras.training.run import run

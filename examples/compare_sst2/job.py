@@ -1,4 +1,4 @@
-"""The job of the comparison: learn the labels of SST-2 from 2,000 sentences, then label dev."""
+"""Common part of the comparison: train on 2,000 sentences of SST-2, then label the dev set."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from examples import program
 
 
 def rows(path: Path) -> tuple[list[str], list[int]]:
-    """Return the sentences and the labels, 0 or 1, of a file of GLUE: label, tab, sentence."""
+    """Return the sentences and the labels, 0 or 1, of a GLUE file with label, tab, sentence."""
     with path.open(encoding="utf-8", newline="") as file:
         _, *lines = csv.reader(file, "excel-tab", quoting=csv.QUOTE_NONE)
     return [text for _, text in lines], [int(label) for label, _ in lines]
 
 
 def made_up() -> Path:
-    """Return a folder of made-up sentences in the files of GLUE."""
+    """Write made-up sentences as GLUE files, and return their folder."""
     lines = [f"{n % 2}\ta {word} film" for n, word in enumerate(["dull", "fine"] * 20)]
     folder = program.folder()
     for name in ("glue_train.tsv", "glue_dev.tsv"):
@@ -33,7 +33,13 @@ def made_up() -> Path:
 
 
 def run(learn: Callable[..., Any], arguments: Sequence[str] | None = None) -> None:
-    """Do the job in one of the ways, and print lines of code, seconds and accuracy."""
+    """Run one contender, and print its lines of code, seconds and accuracy on dev.
+
+    Args:
+        learn: function of the contender. It takes a model, training texts, labels and dev texts,
+            and returns the predicted labels of dev.
+        arguments: arguments of the command line; None for `sys.argv`.
+    """
     parser = argparse.ArgumentParser(description=inspect.getdoc(learn))
     parser.add_argument("data", nargs="?", default="../shared/data/sst2", type=Path)
     parser.add_argument("--model", default="hf://sentence-transformers/all-MiniLM-L6-v2")

@@ -21,7 +21,7 @@ def learn(model: str, texts: list[str], labels: list[int], dev: list[str]) -> An
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Do the job with the arguments of the command line."""
+    """Run the comparison with bert_keras."""
     run(learn, arguments)
 
 

@@ -23,7 +23,7 @@ def learn(_: str, texts: list[str], labels: list[int], dev: list[str]) -> Any:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Do the job with the arguments of the command line."""
+    """Run the comparison with scikit-learn."""
     run(learn, arguments)
 
 
