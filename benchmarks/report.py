@@ -111,8 +111,8 @@ def forward_flops(sizes: Sizes, predictions: int = 0) -> int:
 
     - query, key, value and output projection, H x H each: 4 * 2 H^2 = 8 H^2;
     - the feed-forward layer, H x 4H and 4H x H: 2 * 2 * 4 H^2 = 16 H^2;
-    - attention scores with all T tokens, and the weighted sum of their values, T x K in each of
-      the N heads, N K = H: 2 * 2 T H = 4 T H.
+    - attention scores with all T tokens and the weighted sum of their values: 2 * 2 T H = 4 T H.
+      Each is T x K in each of the N heads, and N K = H.
 
     The encoder alone needs B L T (24 H^2 + 4 T H). If P tokens of a row are predicted, the last
     layer needs only keys and values, 4 H^2, for the other tokens. Each predicted token also needs

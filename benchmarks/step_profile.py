@@ -5,8 +5,8 @@
 
 COMMIT is an earlier commit of this package, by default the last one without kernels of its own.
 --before "" leaves it out. Each program runs in a process of its own, and the programs take turns.
-The table shows the milliseconds of all threads in a step by kind of operation, from the profiler of
-the backend, as medians over the rounds.
+The table shows the milliseconds of all threads in a step by kind of operation, as the backend's
+profiler reports them. They are medians over the rounds.
 """
 
 from __future__ import annotations
