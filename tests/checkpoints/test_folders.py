@@ -177,6 +177,8 @@ def _manifest(**changes: Any) -> Callable[[Path], None]:
 
 
 def _bytes(name: str, change: Callable[[bytes], bytes]) -> Callable[[Path], None]:
+    """Return a function that changes the bytes of one file in a folder."""
+
     def damage(folder: Path) -> None:
         (folder / name).write_bytes(change((folder / name).read_bytes()))
 

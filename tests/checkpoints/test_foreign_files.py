@@ -144,6 +144,7 @@ def _theirs(folder: Path) -> None:
 
 
 def _shards(folder: Path) -> None:
+    """Write a Hugging Face folder whose weights are in shards with an index."""
     _theirs(folder)
     stored = load_file(folder / WEIGHTS)
     shutil.move(folder / WEIGHTS, folder / "model-1.safetensors")
@@ -152,6 +153,7 @@ def _shards(folder: Path) -> None:
 
 
 def _pickled(folder: Path) -> None:
+    """Write a Hugging Face folder whose weights are a PyTorch pickle."""
     torch = pytest.importorskip("torch")
     _theirs(folder)
     stored = {name: torch.tensor(values) for name, values in load_file(folder / WEIGHTS).items()}
@@ -160,6 +162,7 @@ def _pickled(folder: Path) -> None:
 
 
 def _sentences(folder: Path) -> None:
+    """Write a sentence-transformers folder with a tokenizer and without a manifest."""
     SentenceEncoder(BertEncoder(TINY)).save_to_preset(folder)
     Tokenizer(_WORDS).save_to_preset(folder)
     (folder / MANIFEST).unlink()
@@ -226,12 +229,14 @@ class _Payload:
 
 
 def _as_pickle(folder: Path, canary: Path) -> Callable[[], object]:
+    """Replace the weights by a plain pickle that creates the canary file."""
     (folder / WEIGHTS).unlink(missing_ok=True)
     (folder / tensors.PICKLE).write_bytes(pickle.dumps({"a": _Payload(canary)}))
     return lambda: pickle.loads((folder / tensors.PICKLE).read_bytes())
 
 
 def _as_torch(folder: Path, canary: Path) -> Callable[[], object]:
+    """Replace the weights by a PyTorch pickle that creates the canary file."""
     import torch
 
     (folder / WEIGHTS).unlink(missing_ok=True)
@@ -245,6 +250,7 @@ def _as_weights(folder: Path, canary: Path) -> Callable[[], object]:
 
 
 def _lambda(canary: Path) -> dict[str, Any]:
+    """Return the JSON of a Keras Lambda layer that creates the canary file when it runs."""
     name = str(canary)
     layer = keras.layers.Lambda(lambda x: (__import__("pathlib").Path(name).touch(), x)[1])
     return json.loads(json.dumps(keras.saving.serialize_keras_object(layer)))
@@ -255,12 +261,14 @@ def _run_lambda(saved: dict[str, Any]) -> object:
 
 
 def _lambda_for_a_backbone(folder: Path, canary: Path) -> Callable[[], object]:
+    """Replace the config of a KerasHub preset by a Lambda layer."""
     saved = _lambda(canary)
     (folder / CONFIG).write_text(json.dumps(saved))
     return lambda: _run_lambda(saved)
 
 
 def _lambda_in_a_backbone(folder: Path, canary: Path) -> Callable[[], object]:
+    """Plant a Lambda layer among the arguments of a KerasHub backbone."""
     saved, values = _lambda(canary), json.loads((folder / CONFIG).read_text())
     values["config"]["num_layers"] = saved
     (folder / CONFIG).write_text(json.dumps(values))
@@ -278,6 +286,7 @@ def _lambda_beside(folder: Path, canary: Path) -> Callable[[], object]:
 
 
 def _module(folder: Path, canary: Path) -> Callable[[], object]:
+    """Write a Python module that creates the canary file when it is imported."""
     path = folder / "payload.py"
     path.write_text(f"import pathlib\npathlib.Path({str(canary)!r}).touch()\nTransformer = 1\n")
 
@@ -295,6 +304,7 @@ def _edit(path: Path, change: Callable[[Any], Any]) -> None:
 
 
 def _code_of_its_own(folder: Path, canary: Path) -> Callable[[], object]:
+    """Name a Python module in `auto_map`, as repositories with own code do."""
     auto = {"auto_map": dict.fromkeys(("AutoConfig", "AutoModel", "AutoTokenizer"), "payload.X")}
     for name in (CONFIG, "tokenizer_config.json"):
         _edit(folder / name, lambda values: values | auto)
@@ -302,6 +312,8 @@ def _code_of_its_own(folder: Path, canary: Path) -> Callable[[], object]:
 
 
 def _modules_of_its_own(folder: Path, canary: Path) -> Callable[[], object]:
+    """Name a Python module in the modules.json of sentence-transformers."""
+
     def change(modules: Any) -> Any:
         return [{**modules[0], "type": "payload.Transformer"}, *modules[1:]]
 

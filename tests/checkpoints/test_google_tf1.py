@@ -98,6 +98,7 @@ _NAMES = {
 
 @pytest.fixture(scope="session", autouse=True)
 def tensorflow() -> Any:
+    """Return TensorFlow, imported without its warnings."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return pytest.importorskip("tensorflow")

@@ -63,6 +63,7 @@ def no_layers(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def _refusal(open_it: Callable[[], object]) -> str:
+    """Return the message of the refusal, which must be short."""
     with pytest.raises(ArtifactError) as error:
         open_it()
     assert len(str(error.value)) < 1000
@@ -226,6 +227,7 @@ def test_options_of_a_head(make: Callable[[], Any], load_weights: bool, tmp_path
 
 
 def _numbers_in(values: Any, place: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    """Return the path of keys to each number."""
     if isinstance(values, dict | list):
         items = values.items() if isinstance(values, dict) else enumerate(values)
         return [found for key, value in items for found in _numbers_in(value, (*place, key))]

@@ -22,6 +22,7 @@ _DENSE = keras.layers.Dense
 
 
 def _task(rank: int = 2) -> Any:
+    """Return a classifier with LoRA adapters and random weights."""
     task = contracts.as_trained(SequenceClassifier(BertEncoder(TINY), 2))
     task.encoder.enable_lora(rank)
     return contracts.as_trained(task)

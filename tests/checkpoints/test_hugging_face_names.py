@@ -40,6 +40,7 @@ _CASES = [
 
 
 def _theirs(transformers: Any, family: str, class_name: str) -> Any:
+    """Return a small transformers model of a class, with labels if the class has them."""
     ending = class_name.removeprefix(reference.HUGGING_FACE[family][0])
     labels = _LABELS if ending in ("ForSequenceClassification", "ForTokenClassification") else {}
     return reference.hugging_face_model(transformers, ending, family, **labels)
@@ -151,6 +152,7 @@ def _classes_of_theirs(transformers: Any) -> Iterator[tuple[str, dict[str, Any]]
 
 
 def _other(key: str, value: Any) -> Any:
+    """Return another valid value for a config key."""
     if key in _OTHERS:
         return _OTHERS[key]
     if isinstance(value, bool):
@@ -231,6 +233,7 @@ def test_unknown_keys_are_named_in_one_warning(theirs: Path, saved: Path) -> Non
 
 
 def _refusal(folder: Path) -> list[str]:
+    """Return the start of the refusal in a list, or [] if the folder opens."""
     try:
         BertEncoder.from_preset(folder)
     except ArtifactError as error:
@@ -266,6 +269,7 @@ def test_names_of_labels_that_contradict_each_other(tmp_path: Path) -> None:
 
 
 def _different(value: Any) -> Any:
+    """Return a value that differs from the given one."""
     if isinstance(value, dict | list):
         return ["another"]
     return "another" if isinstance(value, str) or value is None else value + 1
@@ -335,6 +339,7 @@ def test_what_we_write_does_not_contradict_itself(model: Any, tmp_path: Path) ->
 
 
 def _keras_hub_models(keras_hub: Any) -> Iterator[tuple[str, str | None, dict[str, Any]]]:
+    """Yield the backbone, the kind of task and the config of each KerasHub model."""
     for name, backbone in BACKBONES.items():
         model = reference.keras_hub_model(keras_hub, name)
         yield name, None, model.get_config()

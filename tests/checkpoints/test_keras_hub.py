@@ -27,12 +27,14 @@ from tests.contracts import TINY
 
 
 def _outputs(backbone: Any, x: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Return the outputs of a KerasHub backbone by name."""
     wanted = {tensor.name: x[tensor.name] for tensor in backbone.inputs}
     found = contracts.numpy(backbone(wanted))
     return found if isinstance(found, dict) else {features.SEQUENCE_OUTPUT: found}
 
 
 def _same_outputs(encoder: BertEncoder, backbone: Any) -> None:
+    """Check that an encoder and a backbone have the same outputs, except at padding."""
     x = contracts.batch(encoder.config.replace(num_segments=2))
     found = contracts.numpy(encoder({tensor.name: x[tensor.name] for tensor in encoder.inputs}))
     expected = _outputs(backbone, x)

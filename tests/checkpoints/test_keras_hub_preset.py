@@ -48,6 +48,8 @@ def classifier(keras_hub: Any, tmp_path_factory: pytest.TempPathFactory) -> Path
 
 
 def _edit(file: str = "config.json", **changes: Any) -> Callable[[Path], None]:
+    """Return a function that changes values of a JSON file in a preset."""
+
     def edit(folder: Path) -> None:
         path = folder / file
         values = json.loads(path.read_text())
@@ -60,6 +62,8 @@ def _edit(file: str = "config.json", **changes: Any) -> Callable[[Path], None]:
 
 
 def _with_file(change: Callable[[Any], object]) -> Callable[[Path], None]:
+    """Return a function that changes the HDF5 file of a preset."""
+
     def damage(folder: Path) -> None:
         with h5py.File(folder / WEIGHTS, "r+") as file:
             change(file)
@@ -227,6 +231,7 @@ def _same_texts(model: Any, folder: Path, name: str) -> None:
 
 
 def _within(ours: Any, theirs: Any) -> None:
+    """Check that all values of `ours` are in `theirs`, apart from names."""
     if isinstance(ours, dict):
         for key in ours.keys() - {"name"}:
             _within(ours[key], theirs[key])

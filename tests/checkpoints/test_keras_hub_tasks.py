@@ -38,6 +38,7 @@ _TANH = TINY.replace(activation="gelu_tanh")
 
 
 def _theirs(library: Any, backbone: str, ending: str, **changes: Any) -> Any:
+    """Return a small KerasHub task with random weights."""
     task_class = getattr(library.models, backbone.removesuffix("Backbone") + ending)
     arguments = {**_ARGUMENTS.get(ending, {}), **changes}
     return contracts.as_trained(
@@ -51,6 +52,7 @@ def theirs(request: pytest.FixtureRequest, keras_hub: Any) -> Any:
 
 
 def _same_outputs(ours: Any, theirs: Any) -> None:
+    """Check that a task of this package and one of KerasHub have the same outputs."""
     assert isinstance(ours, Task)
     x = contracts.inputs_of(ours)
     expected = contracts.numpy(theirs({tensor.name: x[tensor.name] for tensor in theirs.inputs}))

@@ -34,6 +34,7 @@ _TEXTS = ["w1 w2 w3", "w4", "w5 w6 w7 w8 w9 w10 w11 w12 w13 w14"]
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
+    """Return a folder with a saved sentence encoder and its tokenizer."""
     task = contracts.as_trained(SentenceEncoder(BertEncoder(TINY)))
     task.save_to_preset(tmp_path / "folder")
     Tokenizer(_WORDS).save_to_preset(tmp_path / "folder")
@@ -52,6 +53,7 @@ def _theirs(library: Any, folder: Path, kind: str) -> np.ndarray:
 
 
 def _ours(predictor: Predictor, kind: str) -> np.ndarray:
+    """Return the answers of this package for the texts of a folder's kind."""
     texts = sentence_folders.texts()
     if kind in sentence_folders.VECTORS:
         return predictor.encode(texts)
@@ -264,6 +266,7 @@ def test_a_pickle_of_a_dense_layer_is_asked_for(sentence_folder: Any, tmp_path: 
 
 
 def _edit(folder: Path, name: str, change: Any) -> None:
+    """Change a JSON file by a function. None writes each key twice."""
     path = folder / name
     if change is None:  # Write each key twice.
         path.write_text(re.sub(r'("\w+": [^,}]+)', r"\1, \1", path.read_text()))
@@ -328,6 +331,7 @@ def test_is_one(folder: Path, tmp_path: Path) -> None:
 
 @pytest.fixture(scope="session")
 def pairs(shared_data: Path) -> tuple[list[str], list[str], np.ndarray]:
+    """Return both texts and the scores of the STS-B development set."""
     path = shared_data / "stsb" / "official_dev.tsv"
     with path.open(encoding="utf-8") as file:
         rows = list(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE))

@@ -177,6 +177,7 @@ def test_arguments_of_loading_are_known_or_refused(
 
 
 def _activations() -> dict[str, Any]:
+    """Return all activation classes of PyTorch by name."""
     torch = pytest.importorskip("torch")
     place = torch.nn.modules.activation
     classes = inspect.getmembers(place, inspect.isclass)

@@ -23,6 +23,7 @@ _VALUES = np.arange(6, dtype="float32").reshape(2, 3)
 
 
 def _entries() -> list[TensorSpec]:
+    """Return tensors of several dtypes and shapes, one of them transposed."""
     return [
         TensorSpec(
             keras.Variable(_VALUES, name="a"), "a.weight", LeafRule("a.weight", transposed=True)
@@ -67,6 +68,7 @@ def test_what_was_there_stays(tmp_path: Path) -> None:
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
+    """Write an HDF5 file with two datasets."""
     with h5py.File(tmp_path / "file.h5", "w") as file:
         file["a/b"] = np.arange(6.0).reshape(2, 3)
         file["c"] = np.arange(3)
@@ -108,6 +110,7 @@ def test_files_as_one(path: Path) -> None:
 
 
 def _virtual(file: Any) -> None:
+    """Create a virtual dataset, which reads from another file."""
     layout = h5py.VirtualLayout((3,), float)
     layout[:] = h5py.VirtualSource("other.h5", "x", (3,))
     file.create_virtual_dataset("v", layout)

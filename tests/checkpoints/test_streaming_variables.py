@@ -27,6 +27,7 @@ def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def _entry(values: np.ndarray, dtype: str = "float32", **options: Any) -> TensorSpec:
+    """Return the entry of one variable with these values."""
     return TensorSpec(
         keras.Variable(values, dtype=dtype, name="table"), "x", LeafRule("x", **options)
     )

@@ -25,6 +25,7 @@ _FOUND = {name: array.shape for name, array in _TENSORS.items()}
 
 @pytest.fixture
 def path(tmp_path) -> Path:
+    """Write a safetensors file."""
     path = tmp_path / "model.safetensors"
     path.write_bytes(save(_TENSORS))
     return path
@@ -168,6 +169,8 @@ def test_an_index_that_lies(tmp_path):
 
 
 class _Hostile:
+    """Object that creates a file when it is unpickled."""
+
     def __init__(self, canary: Path):
         self.canary = canary
 

@@ -31,6 +31,7 @@ def test_without_tensorflow(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> 
 
 
 def _write(path: Path, **variables: Any) -> Path:
+    """Write variables as a name-based TensorFlow checkpoint."""
     tf = pytest.importorskip("tensorflow")
     tf.raw_ops.SaveV2(
         prefix=str(path),

@@ -53,6 +53,7 @@ _OLD_NAMES = {
 
 @pytest.fixture(scope="session", autouse=True)
 def tensorflow() -> Any:
+    """Return TensorFlow, imported without its warnings."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return pytest.importorskip("tensorflow")
@@ -329,6 +330,7 @@ def test_the_vocabulary_is_beside(tensorflow: Any, tmp_path: Path) -> None:
 
 
 def _changed(change: Callable[[dict[str, np.ndarray]], Any]) -> dict[str, np.ndarray]:
+    """Return the Model Garden's variables of a model after a change."""
     variables = _garden(contracts.as_trained(_CASES["bert"]()))
     change(variables)
     return variables

@@ -25,6 +25,7 @@ TOKENIZER = Tokenizer(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *(f"w{n}" f
 
 
 def examples(**options: Any) -> PretrainingExamples:
+    """Return pretraining examples of a small random corpus."""
     rng = np.random.default_rng(0)
     sizes = rng.integers(1, 9, (8, 6)).tolist()
     documents = [[rng.integers(5, 50, size).tolist() for size in row] for row in sizes]
@@ -54,6 +55,7 @@ def expected(source: Examples, position: int, steps: int) -> list[Batch]:
 
 
 def assert_same(one: Any, other: Any) -> None:
+    """Check that two batches have the same names, dtypes and values."""
     for part, same in zip(one, other, strict=True):
         assert sorted(part) == sorted(same)
         for name in part:

@@ -179,6 +179,7 @@ def built(epoch: int, first: int, last: int) -> Batch:
 
 
 def assert_batch(found: Batch, epoch: int, position: int) -> None:
+    """Check that a batch is the one that `built` gives for its place."""
     for part, same in zip(found, built(epoch, position, position + 1), strict=True):
         assert list(part) == list(same)
         for name in part:
@@ -186,6 +187,8 @@ def assert_batch(found: Batch, epoch: int, position: int) -> None:
 
 
 class Counted:
+    """Function `built` that records its calls."""
+
     def __init__(self):
         self.calls: list[tuple[int, int, int]] = []
         self._lock = threading.Lock()
@@ -237,6 +240,7 @@ def test_threads_share_groups():
 
 
 def failing_once() -> Callable[[int, int, int], Batch]:
+    """Return a function that raises on its first call and then builds batches."""
     left = [OSError("disk")]
 
     def build(*call: int) -> Batch:

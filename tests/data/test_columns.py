@@ -60,6 +60,8 @@ class _Column(Sequence):
 
 
 class _Frame:
+    """Stand-in for a pandas DataFrame: iterating gives the names of its columns."""
+
     __module__ = "pandas.core.frame"
     columns = ("text", "label")
 

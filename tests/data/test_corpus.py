@@ -31,6 +31,7 @@ def store(tmp_path: Path) -> Path:
 
 
 def _nested(corpus: Corpus) -> list[list[list[int]]]:
+    """Return the token ids of a corpus as lists of sentences in lists of documents."""
     sentences = [
         corpus.tokens[start:end].tolist()
         for start, end in zip(corpus.sentence_starts, corpus.sentence_starts[1:], strict=False)
@@ -132,6 +133,8 @@ def test_a_corpus_of_very_many_files_opens(store: Path) -> None:
 
 
 def _edit(change: Callable[[dict[str, Any]], object]) -> Callable[[Path], None]:
+    """Return a function that changes the manifest of a corpus."""
+
     def edit(store: Path) -> None:
         manifest = json.loads((store / MANIFEST).read_text())
         change(manifest)
@@ -141,6 +144,8 @@ def _edit(change: Callable[[dict[str, Any]], object]) -> Callable[[Path], None]:
 
 
 def _bytes(name: str, change: Callable[[bytes], bytes]) -> Callable[[Path], None]:
+    """Return a function that changes the bytes of one file of a corpus."""
+
     def edit(store: Path) -> None:
         (store / name).write_bytes(change((store / name).read_bytes()))
 

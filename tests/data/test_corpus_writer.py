@@ -37,6 +37,7 @@ def _documents(number: int) -> Iterator[list[str]]:
 
 
 def _files(folder: Path) -> dict[str, bytes]:
+    """Return the contents of all files below a folder, by relative path."""
     return {
         path.relative_to(folder).as_posix(): path.read_bytes()
         for path in sorted(folder.rglob("*"))
@@ -45,6 +46,7 @@ def _files(folder: Path) -> dict[str, bytes]:
 
 
 def _sentences(corpus: Corpus, document: int) -> list[list[int]]:
+    """Return the token ids of each sentence in a document."""
     starts = corpus.sentence_starts
     first, last = corpus.document_starts[document : document + 2]
     return [corpus.tokens[starts[i] : starts[i + 1]].tolist() for i in range(first, last)]

@@ -70,6 +70,7 @@ def test_encode() -> None:
 
 
 def _source(number: int, taken: list[int]) -> Iterator[TextBlock]:
+    """Yield blocks of text, and record the number of each block that was taken."""
     for index in range(number):
         taken.append(index)
         yield TextBlock("all", ["a"] * (index % 7) + ["b c."], [1])

@@ -41,6 +41,7 @@ def supervised(count: int = 22, group: int | None = None) -> SupervisedExamples:
 
 
 def pretraining() -> PretrainingExamples:
+    """Return pretraining examples of a small random corpus."""
     rng = np.random.default_rng(0)
     sizes = rng.integers(1, 9, (8, 6)).tolist()
     corpus = Corpus.from_ids(
@@ -100,6 +101,7 @@ def test_all_kinds_of_examples_are_read_here() -> None:
 
 
 def _hash(batch: Any) -> str:
+    """Return a hash of all names, dtypes, shapes and values of a batch."""
     digest = hashlib.sha256()
     for part in batch:
         for name, value in sorted(part.items()):
@@ -163,6 +165,7 @@ class Recorder(DirectModel):
 
 @pytest.fixture(params=MAKERS)
 def make(request: pytest.FixtureRequest) -> Callable[..., Any]:
+    """Return `tf_dataset` or `py_dataset`."""
     if request.param == "tf_dataset":
         pytest.importorskip("tensorflow")
         return tf_dataset

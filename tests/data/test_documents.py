@@ -32,6 +32,7 @@ from bert_keras.errors import DataError
 
 
 def _read(tmp_path: Path, text: str | bytes, name: str = "corpus.txt", **options: Any) -> list:
+    """Write a text file and read its documents."""
     path = tmp_path / name
     path.write_bytes(text if isinstance(text, bytes) else text.encode())
     return list(read(path, **options))
@@ -330,6 +331,7 @@ def test_no_source_and_a_file_named_twice(tmp_path: Path) -> None:
 
 
 def _lines(tmp_path: Path, data: bytes, name: str = "file.txt") -> list[tuple[int, str]]:
+    """Write a file and read its numbered lines."""
     path = tmp_path / name
     path.write_bytes(data)
     return list(numbered_lines(path))
@@ -352,6 +354,7 @@ def test_gzip_is_known_by_its_bytes(tmp_path: Path, name: str) -> None:
 
 
 def _zip(path: Path) -> bytes:
+    """Return the bytes of a zip archive."""
     with zipfile.ZipFile(path / "x.zip", "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("a", b"\xff\xfe" * 100)
     return (path / "x.zip").read_bytes()

@@ -45,6 +45,7 @@ COUNT = 16
 
 
 def encoder(pooler: bool = True) -> BertEncoder:
+    """Return a tiny encoder without dropout, the same at each call."""
     keras.utils.set_random_seed(0)
     return BertEncoder(
         BertConfig(

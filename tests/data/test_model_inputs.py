@@ -27,6 +27,7 @@ TEXTS = [*TRICKY, "the wanted [MASK] world", ""]
 
 @pytest.fixture(scope="module")
 def byte_level(tmp_path_factory: pytest.TempPathFactory) -> Tokenizer:
+    """Return a byte-level BPE tokenizer that was learned on a few texts."""
     folder = tmp_path_factory.mktemp("bytes")
     learners.byte_level(folder)
     return Tokenizer.from_preset(folder)

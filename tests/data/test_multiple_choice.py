@@ -14,6 +14,7 @@ from bert_keras.errors import DataError
 
 
 def _json(tmp_path: Path, *rows: Any, **options: Any) -> Choices:
+    """Write rows as JSON lines and read them as multiple-choice examples."""
     path = tmp_path / "a.jsonl"
     path.write_text("\n".join(map(json.dumps, rows)))
     return read_choices(path, **options)

@@ -48,6 +48,7 @@ def examples(**options: Any) -> PretrainingExamples:
 
 
 def assert_same(one: Batch, other: Batch) -> None:
+    """Check that two batches have the same names, dtypes and values, in the same order."""
     for part, same in zip(one, other, strict=True):
         assert list(part) == list(same)
         for name in part:

@@ -19,6 +19,7 @@ TOKENIZER = Tokenizer(
 
 
 def corpus(unknown: float = 0.0, sentences: int = 12) -> Corpus:
+    """Return a random corpus with a share of unknown tokens."""
     rng = np.random.default_rng(0)
 
     def sentence() -> list[int]:

@@ -36,6 +36,7 @@ def _entry(name: str, *answers: Any, **more: Any) -> dict[str, Any]:
 
 
 def _write(tmp_path: Path, *entries: Any, context: str = _CONTEXT) -> Path:
+    """Write a SQuAD file with one paragraph and these questions."""
     article = {"title": "T", "paragraphs": [{"context": context, "qas": list(entries)}]}
     path = tmp_path / "a.json"
     path.write_text(json.dumps({"version": "2.0", "data": [article]}, indent=1))
@@ -318,6 +319,7 @@ def test_rows_name_their_questions() -> None:
 
 @pytest.fixture(scope="module")
 def byte_level(tmp_path_factory: pytest.TempPathFactory) -> Tokenizer:
+    """Return a byte-level BPE tokenizer that was learned on a few texts."""
     folder: Path = tmp_path_factory.mktemp("bytes")
     learners.byte_level(folder)
     return Tokenizer.from_preset(folder)

@@ -137,6 +137,7 @@ def covered(text: Sentences, plan: EpochPlan) -> np.ndarray:
 
 
 def assert_spans_are_sentences(text: Sentences, plan: EpochPlan) -> None:
+    """Check that each segment consists of whole sentences of one document."""
     for start, length in ((plan.start_a, plan.length_a), (plan.start_b, plan.length_b)):
         assert np.isin(start, text.offsets).all()
         assert np.isin(start + length, text.offsets).all()

@@ -31,6 +31,7 @@ def supervised(count: int = 100, **options: Any) -> SupervisedExamples:
 
 
 def pretraining(loss: str = "nsp", **options: Any) -> PretrainingExamples:
+    """Return pretraining examples of a small random corpus."""
     rng = np.random.default_rng(0)
     sizes = rng.integers(1, 9, (8, 6)).tolist()
     corpus = Corpus.from_ids([[rng.integers(5, 50, n).tolist() for n in row] for row in sizes])
@@ -57,6 +58,7 @@ def examples_of(batch: Any) -> list[int]:
 
 
 def assert_same(one: Any, other: Any) -> None:
+    """Check that two batches have the same names, dtypes and values."""
     for part, same in zip(one, other, strict=True):
         assert sorted(part) == sorted(same)
         for name in part:

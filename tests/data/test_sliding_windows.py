@@ -24,6 +24,7 @@ SOME = ("the", "un", "want", "wanted", "hello", "a", "b", "中国", "é")
 
 @pytest.fixture(scope="module")
 def byte_level(tmp_path_factory: pytest.TempPathFactory) -> Tokenizer:
+    """Return a byte-level BPE tokenizer that was learned on a few texts."""
     folder = tmp_path_factory.mktemp("bytes")
     learners.byte_level(folder)
     return Tokenizer.from_preset(folder)
@@ -46,6 +47,7 @@ def visible(text: str) -> str:
 
 
 def check_pieces(tokenizer: Tokenizer, text: str) -> Pieces:
+    """Return the pieces of a text, and check their ids and offsets."""
     pieces = Pieces.of(tokenizer, text)
     assert pieces.ids.tolist() == tokenizer.text_ids([text])[0]
     assert len(pieces) == len(pieces.ids) == len(pieces.starts) == len(pieces.ends)

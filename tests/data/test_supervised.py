@@ -39,6 +39,7 @@ def flat(lists: Iterable[list[int]]) -> list[int]:
 
 
 def assert_same(one: Any, other: Any) -> None:
+    """Check that two batches have the same names, dtypes and values."""
     for part, same in zip(one, other, strict=True):
         assert sorted(part) == sorted(same)
         for name in part:

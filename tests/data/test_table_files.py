@@ -56,6 +56,7 @@ def test_parquet_without_its_library(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 
 def _rows(tmp_path: Path, data: str | bytes, columns: list[str | int], **options: Any) -> list[Any]:
+    """Write a table file and read these columns of its rows."""
     path = tmp_path / options.pop("name", "a.tsv")
     path.write_bytes(data.encode() if isinstance(data, str) else data)
     return rows_of(path, columns, **options)

@@ -15,6 +15,7 @@ from bert_keras.errors import DataError
 
 
 def _read(tmp_path: Path, data: str, **options: Any) -> Texts:
+    """Write a table file and read it as texts with targets."""
     path = tmp_path / options.pop("name", "a.tsv")
     path.write_text(data, encoding="utf-8", newline="")
     return read_table(path, **{"text": "text", **options})

@@ -18,6 +18,7 @@ from bert_keras.errors import DataError
 
 
 def _read(tmp_path: Path, data: str | bytes, **options: Any) -> TaggedWords:
+    """Write a CoNLL file and read its tagged words."""
     path = tmp_path / "a.conll"
     path.write_bytes(data.encode() if isinstance(data, str) else data)
     return read_conll(path, **options)

@@ -160,6 +160,7 @@ def _gradients(task: keras.Model, step: int) -> list[np.ndarray]:
 
 
 def _apply(optimizer: Any, task: keras.Model, first: int, last: int) -> None:
+    """Apply the gradients of the steps `first` to `last - 1`."""
     for step in range(first, last):
         gradients = [keras.ops.convert_to_tensor(g) for g in _gradients(task, step)]
         optimizer.apply(gradients, task.trainable_variables)

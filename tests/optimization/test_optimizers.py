@@ -34,6 +34,7 @@ def test_bad_values(values: dict[str, Any], message: str):
 
 
 def _constant(name: str = "adamw", **values: Any) -> keras.optimizers.Optimizer:
+    """Return an optimizer with a constant learning rate of 0.1."""
     return make_optimizer(
         **{"learning_rate": 0.1, "total_steps": 10, "schedule": "constant", "name": name, **values}
     )
@@ -110,6 +111,7 @@ def _variables(count: int = 2) -> list[keras.Variable]:
 
 
 def _apply(optimizer: keras.optimizers.Optimizer, variables: list, *gradients: list) -> np.ndarray:
+    """Apply each list of gradients in turn, and return the values of the variables."""
     for each in gradients:
         tensors = [keras.ops.convert_to_tensor(np.array(one, "float32")) for one in each]
         optimizer.apply(tensors, variables)

@@ -21,6 +21,7 @@ def _values(seed: int, *shapes: tuple[int, ...]) -> list[np.ndarray]:
 
 
 def _steps(optimizer: Any, variables: list[Any], gradients: Any, steps: int) -> None:
+    """Apply `steps` updates, with gradients computed from the number of the step."""
     for step in range(steps):
         optimizer.apply(
             [keras.ops.convert_to_tensor(g) for g in gradients(step)],

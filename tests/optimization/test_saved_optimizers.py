@@ -26,6 +26,7 @@ def _ours(**options: Any) -> Callable[[], Any]:
 
 
 def _scaled(**options: Any) -> Callable[[], Any]:
+    """Return a function that makes an optimizer with loss scaling."""
     # A small growth period changes the loss scale within the steps of a test.
     return lambda: keras.optimizers.LossScaleOptimizer(
         _ours(**options)(), initial_scale=2.0**10, dynamic_growth_steps=2
@@ -97,12 +98,14 @@ def _values(task: Any) -> dict[str, bytes]:
 
 
 def _from_file(task: Any, name: str, folder: Path) -> Any:
+    """Save a model to a `.keras` file and load it."""
     del name
     task.save(folder / "task.keras")
     return keras.saving.load_model(folder / "task.keras")
 
 
 def _from_checkpoint(task: Any, name: str, folder: Path) -> Any:
+    """Save a training checkpoint and restore it into another model."""
     TrainingCheckpoints(folder).save(task, {"step": STEPS})
     loaded = _compiled(name, 1)
     TrainingCheckpoints(folder).restore(loaded)

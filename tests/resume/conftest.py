@@ -37,6 +37,7 @@ def _train(model: keras.Model, first: int, last: int) -> None:
 
 
 def _snapshot(model: keras.Model) -> list[tuple[tuple[int, ...], str, bytes]]:
+    """Return the shape, dtype and bytes of each variable of a model and its optimizer."""
     variables = [*model.variables, *model.optimizer.variables]
     arrays = [keras.ops.convert_to_numpy(variable.value) for variable in variables]
     return [(array.shape, str(array.dtype), array.tobytes()) for array in arrays]

@@ -123,6 +123,7 @@ def test_bad_arguments(tmp_path, model):
 
 
 def _flip(path):
+    """Flip one bit in the middle of a file."""
     data = bytearray(path.read_bytes())
     data[len(data) // 2] ^= 4
     path.write_bytes(data)
@@ -298,6 +299,7 @@ def test_leftovers_are_removed(tmp_path, model):
 
 @pytest.fixture
 def folder(tmp_path):
+    """Return a sealed folder with two small files."""
     (tmp_path / "weights").write_bytes(bytes(range(20)))
     (tmp_path / "state").write_text("{}")
     checkpoint.seal_folder(tmp_path)

@@ -26,12 +26,14 @@ class Kinds(keras.Layer):
 
 
 def _write(tmp_path, model):
+    """Write the variables of a model to a folder."""
     tmp_path.mkdir(exist_ok=True)
     checkpoint.write_variables(tmp_path, checkpoint.collect_variables(model))
     return tmp_path
 
 
 def _change_index(folder, change):
+    """Change variables.json by a function."""
     path = folder / "variables.json"
     index = json.loads(path.read_text())
     change(index)

@@ -13,6 +13,8 @@ STEPS = 5
 
 
 class _Warmup(keras.optimizers.schedules.LearningRateSchedule):
+    """Learning rate that rises with each step, so that a wrong step count would show."""
+
     def __call__(self, step):
         return 0.01 * keras.ops.cast(step + 1, "float32") / STEPS
 

@@ -42,6 +42,7 @@ def pairs(foreign_folders) -> dict[str, tuple[Tokenizer, Any]]:
 
 
 def theirs(name: str, folders: dict[str, Path]) -> Any:
+    """Return the transformers tokenizer of a family."""
     import transformers
 
     with warnings.catch_warnings():
@@ -54,6 +55,7 @@ def theirs(name: str, folders: dict[str, Path]) -> Any:
 
 
 def assert_same(ours: Encoding, expected: Any) -> None:
+    """Check ids, segments, offsets and tokens against those of transformers."""
     assert ours.ids == expected["input_ids"]
     assert ours.segment_ids == expected["token_type_ids"]
     for token, (start, end), theirs in zip(

@@ -230,6 +230,7 @@ def test_numbers_of_every_kind_in_a_tokenizer_json(tmp_path):
 
 
 def _places(part, before=()):
+    """Yield the path of keys to each value, at every depth."""
     items = part.items() if isinstance(part, dict) else enumerate(part)
     for key, value in items:
         yield (*before, key)
@@ -315,6 +316,7 @@ _WORDPIECE = ("Bert", "DistilBert", "Electra")
 
 
 def write(folder, class_name: str, **config: object):
+    """Write the tokenizer.json of a KerasHub preset. Return its folder for assets."""
     assets = folder / "assets" / "tokenizer"
     assets.mkdir(parents=True)
     content = {"registered_name": f"keras_hub>{class_name}", "class_name": class_name}

@@ -25,6 +25,7 @@ def words() -> InGraphWords:
 
 
 def split(words: InGraphWords, texts: list[str]) -> list[list[str]]:
+    """Return the words of each text as strings."""
     found = words(tf.constant(texts, tf.string))
     spelled = [
         SPECIAL_TOKENS[number] if number != NO_SPECIAL else "".join(map(chr, characters))

@@ -79,6 +79,7 @@ def in_graph(tokenizer: Tokenizer, request) -> InGraphTokenizer:
 
 
 def encodings(tokenizer: Tokenizer, texts: Sequence[str], special: bool = True) -> list[Encoding]:
+    """Return the encodings of the Python tokenizer, without special tokens around them."""
     return [
         tokenizer.encode(text, add_special_tokens=False, special_tokens_in_text=special)
         for text in texts
@@ -90,6 +91,7 @@ def python_ids(tokenizer: Tokenizer, texts: Sequence[str], special: bool = True)
 
 
 def check(tokenizer: Tokenizer, in_graph: InGraphTokenizer, texts: Sequence[str]) -> None:
+    """Check ids and offsets of the in-graph tokenizer against the Python one."""
     batch = tf.constant(list(texts), tf.string)
     found = in_graph.tokenize(batch).to_list()
     again, starts, ends = (rows.to_list() for rows in in_graph.tokenize_with_offsets(batch))

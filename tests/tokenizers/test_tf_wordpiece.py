@@ -31,6 +31,7 @@ def walk(trie: Trie, root: int, piece: str) -> int:
 
 
 def check(trie: Trie, vocabulary: Sequence[str], others: Sequence[str]) -> None:
+    """Check that the trie finds exactly the pieces of the vocabulary."""
     ids = {piece: number for number, piece in enumerate(vocabulary)}
     for piece in {*vocabulary, *others}:
         assert walk(trie, FIRST_ROOT, piece) == ids.get(piece, NOTHING), piece

@@ -23,6 +23,7 @@ ENGINES = pytest.mark.parametrize("engine", [FastPieces, PortablePieces])
 
 
 def ids_of(engine, words: list[str], special: list[int] | None = None) -> list[list[int]]:
+    """Return the ids of the pieces of each word."""
     pieces = engine(VOCABULARY, [*SPECIAL_TOKENS, "[UNK]"])
     points = tf.ragged.constant([[*map(ord, word)] for word in words], tf.int32, ragged_rank=1)
     numbers = special or [NO_SPECIAL] * len(words)

@@ -22,6 +22,7 @@ broken_text = st.text(st.characters(exclude_categories=()) | st.characters(categ
 
 
 def assert_same(ours: Encoding, theirs: Any) -> None:
+    """Check each part of an encoding against that of transformers."""
     assert ours.ids == theirs["input_ids"]
     assert ours.segment_ids == theirs["token_type_ids"]
     assert ours.offsets == [tuple(pair) for pair in theirs["offset_mapping"]]
