@@ -114,6 +114,7 @@ _DEEDS: dict[str, Callable[[Path], object]] = {
 
 @pytest.mark.parametrize("event", _DEEDS)
 def test_the_watch_hears(event: str, watch: _Watch, tmp_path: Path) -> None:
+    """The audit hook of these tests records each operation that must not happen."""
     folder = tmp_path / "folder"
     folder.mkdir()
     for path in (tmp_path / "beside", folder / "x", folder / "y"):
@@ -348,6 +349,7 @@ _PAYLOADS: dict[str, tuple[_Plant, str, str | None]] = {
 def test_nothing_planted_runs(
     case: str, folders: Path, watch: _Watch, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Code that is hidden in a folder does not run when the folder is opened."""
     plant, name, message = _PAYLOADS[case]
     folder, canary = tmp_path / "folder", tmp_path / "canary"
     shutil.copytree(folders / name, folder)

@@ -144,6 +144,7 @@ def test_in_several_files(tensorflow: Any, monkeypatch: pytest.MonkeyPatch, tmp_
 
 
 def test_matrices_of_scores_have_a_row_per_class(tensorflow: Any, tmp_path: Path) -> None:
+    """The kernel of a classification head is transposed, and other kernels are not."""
     task = contracts.as_trained(_CASES["bert, Pretrainer"]())
     save_checkpoint(task, tmp_path, format="google_tf1")
     reader = tensorflow.train.load_checkpoint(str(tmp_path / google_tf1.PREFIX))
@@ -298,6 +299,7 @@ def test_a_config_lacks_a_size(tensorflow: Any, tmp_path: Path) -> None:
     ],
 )
 def test_what_google_had_not(make: Any, message: str, tmp_path: Path) -> None:
+    """A model that Google's format cannot hold is refused before anything is written."""
     with pytest.raises(UsageError, match=message):
         save_checkpoint(make(), tmp_path / "folder", format="google_tf1")
     assert not (tmp_path / "folder").exists()
@@ -323,6 +325,7 @@ _CONFIGS = {
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_one_name_for_each(family: str) -> None:
+    """Each variable has one name, and no two variables share it."""
     config: BertConfig = _CONFIGS[family]
     rows = FAMILIES[family]
     names = NameMap(rows.modules, LEAVES, "/", rows.whole, {"": rows.prefix})
@@ -333,4 +336,5 @@ def test_one_name_for_each(family: str) -> None:
 
 
 def test_a_config_file_for_each() -> None:
+    """Each family has the name of its config file."""
     assert len(CONFIGS) == len(FAMILIES)

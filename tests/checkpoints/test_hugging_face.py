@@ -137,6 +137,7 @@ def test_only_what_theirs_can_be_is_called_so(name: str, family: str):
     ],
 )
 def test_heads_that_theirs_have_not(task: str, options: dict[str, str]):
+    """A head that transformers lacks gets the model type `bert_keras`."""
     values = hugging_face.write_config(TINY, task, options)
     assert values["model_type"] == "bert_keras"
 
@@ -178,6 +179,7 @@ def test_alberts_that_are_refused(changes: dict[str, Any], message: str):
 
 
 def test_code_of_its_own_is_not_run_and_said_so():
+    """Code that a config names in `auto_map` is not run, and a warning says so."""
     values = hugging_face.write_config(TINY, "BertEncoder", {}) | {"auto_map": {"AutoModel": "x.X"}}
     with pytest.warns(UserWarning, match=r"config.json: auto_map names code .* never run"):
         hugging_face_names.warn_of_hugging_face(values, Path("config.json"))
@@ -185,6 +187,7 @@ def test_code_of_its_own_is_not_run_and_said_so():
 
 
 def test_sizes_must_be_said_and_constants_may():
+    """Sizes must be in config.json. Other settings have the defaults of transformers."""
     values = hugging_face.write_config(TINY, "BertEncoder", {})
     for key in ("layer_norm_eps", "hidden_act", "type_vocab_size"):
         del values[key]
@@ -214,12 +217,14 @@ def test_there_and_back():
 
 
 def test_distilbert_drops_nothing_before_its_layer():
+    """The hidden layer of a DistilBERT head has ReLU and no dropout before it."""
     for name in ("SequenceClassifier", "MultipleChoice"):
         options = hugging_face.read_head_options(name, {}, TINY.replace(family="distilbert"), PATH)
         assert (options["hidden_activation"], options["hidden_dropout"]) == ("relu", 0.0)
 
 
 def test_labels_of_another_class_are_the_callers_to_give():
+    """Labels in the config of another class are not used."""
     values = hugging_face.write_config(TINY, "TokenClassifier", {"labels": ["a", "b"]})
     assert "labels" not in hugging_face.read_head_options("SequenceClassifier", values, TINY, PATH)
 
@@ -265,6 +270,7 @@ def test_classes_of_a_family_under_another_name():
 
 
 def test_a_problem_that_is_none():
+    """An unknown `problem_type` is refused."""
     values = hugging_face.write_config(TINY, "SequenceClassifier", {"labels": ["a", "b"]})
     values["problem_type"] = "guessing"
     with pytest.raises(ArtifactError, match="not supported: problem_type='guessing'"):
@@ -272,6 +278,7 @@ def test_a_problem_that_is_none():
 
 
 def test_what_only_ours_can_be():
+    """A head with options that transformers lacks gets the model type `bert_keras`."""
     assert hugging_face.are_theirs({"num_classes": 2, "crf": False, "representation": "last"})
     for options in ({"crf": True}, {"representation": "mix"}):
         assert not hugging_face.are_theirs(options)

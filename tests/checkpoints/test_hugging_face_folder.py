@@ -36,6 +36,7 @@ def _rewrite(folder: Path, change: Any) -> None:
 
 
 def test_what_is_in_it(tmp_path: Path) -> None:
+    """The file holds the exact weights of the adapters, and the manifest has its digest."""
     task = _task()
     task.save_to_preset(tmp_path)
     kept = load_file(tmp_path / STATE_WEIGHTS)
@@ -77,6 +78,7 @@ def test_other_libraries_read_the_whole_model(
 
 
 def test_as_another_class_or_plainly_nothing_is_frozen_and_all_is_merged(tmp_path: Path) -> None:
+    """As another class or with `plain`, a model has merged adapters and no frozen weights."""
     task = _task()
     task.save_to_preset(tmp_path)
     x = contracts.inputs_of(task)

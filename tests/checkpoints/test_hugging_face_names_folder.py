@@ -34,11 +34,13 @@ _ELECTRA = TINY.replace(family="electra", embedding_size=4, pooler=False)
 
 
 def test_ours_and_theirs(saved: Path) -> None:
+    """A folder of this package tells its class in the manifest."""
     assert Folder.open(saved).class_name == "Pretrainer"
     assert Folder.open(saved).manifest is not None
 
 
 def test_the_class_of_theirs(saved: Path, tmp_path: Path) -> None:
+    """Without a manifest, config.json tells the class."""
     (tmp_path / CONFIG).write_bytes((saved / CONFIG).read_bytes())
     assert Folder.open(tmp_path).class_name == "Pretrainer"
     assert Folder.open(tmp_path).manifest is None
@@ -73,6 +75,7 @@ def test_a_head_for_which_the_family_has_no_name(saved: Path) -> None:
     ],
 )
 def test_what_no_family_of_theirs_has_is_kept_too(make, tmp_path: Path) -> None:
+    """A model that transformers lacks is saved exactly, and needs its manifest."""
     model = make()
     contracts.check_format(model, contracts.inputs_of(model), tmp_path)
     assert json.loads((tmp_path / CONFIG).read_text())["model_type"] == "bert_keras"
@@ -125,6 +128,7 @@ def test_the_class_is_told_by_the_tensors_where_the_config_says_less(
 
 
 def test_a_folder_without_a_class_whose_head_could_be_several(tmp_path: Path) -> None:
+    """Without a class in config.json, a head that fits several classes is refused."""
     SequenceClassifier(BertEncoder(TINY), 2).save_to_preset(tmp_path)
     (tmp_path / MANIFEST).unlink()
     values = json.loads((tmp_path / CONFIG).read_text()) | {"architectures": None}
@@ -196,6 +200,7 @@ def test_a_new_head_over_an_encoder_without_a_pooler(tmp_path: Path) -> None:
 
 
 def test_the_message_of_a_head_names_its_cure(saved: Path, tmp_path: Path) -> None:
+    """The error about a head names the argument that helps."""
     with pytest.raises(ArtifactError, match=r"To leave a head out: allow_unused=\('nsp', 'sop',\)"):
         MaskedLM.from_preset(saved)
     BertEncoder.from_preset(saved).save_to_preset(tmp_path)

@@ -103,6 +103,7 @@ def test_it_is_written_for_hugging_face_too(
     ],
 )
 def test_what_they_have_not(config: Any, message: str, keras_hub: Any) -> None:
+    """An encoder that KerasHub lacks is refused with a reason."""
     with pytest.raises(UsageError, match=message):
         to_keras_hub(BertEncoder(config))
 
@@ -146,6 +147,7 @@ def test_a_task() -> None:
     ("make", "name"), [(MaskedLM, "RobertaMaskedLM"), (SentenceEncoder, "XLMRobertaTextEmbedder")]
 )
 def test_the_one_of_two_names_that_has_the_class(make: type, name: str) -> None:
+    """The task is written under the KerasHub family that has its class."""
     encoder = BertEncoder(_ROBERTA)
     table = next(weight for weight in encoder.weights if "segment" in weight.path)
     table.assign(np.full(table.shape, 0.5))

@@ -157,6 +157,7 @@ def test_a_backbone_alone_has_no_head(preset: Path, classifier: Path, tmp_path: 
 
 
 def test_a_head_can_be_left_aside(classifier: Path, tmp_path: Path) -> None:
+    """An encoder opens without the head. Another task needs `allow_unused`."""
     encoder = BertEncoder.from_preset(classifier)
     task = load_checkpoint(classifier)
     assert isinstance(task, SequenceClassifier)
@@ -244,6 +245,7 @@ def _values(path: Path) -> dict[str, Any]:
 
 
 def test_another_models_head_goes(tmp_path: Path) -> None:
+    """Saving an encoder removes the head that was saved before in the folder."""
     encoder = BertEncoder(_TANH)
     save_checkpoint(SequenceClassifier(encoder, 2), tmp_path, format="keras_hub")
     save_checkpoint(encoder, tmp_path, format="keras_hub")
@@ -252,6 +254,7 @@ def test_another_models_head_goes(tmp_path: Path) -> None:
 
 
 def test_a_pooler_that_is_not_there_is_zero(tmp_path: Path) -> None:
+    """KerasHub's format needs a pooler, so that a missing one is written as zeros."""
     encoder = contracts.as_trained(BertEncoder(_TANH.replace(pooler=False)))
     save_checkpoint(encoder, tmp_path, format="keras_hub")
     opened = load_checkpoint(tmp_path)

@@ -124,6 +124,7 @@ def test_their_epsilon_is_not_that_of_the_backbone(backbone: str, keras_hub: Any
     ("backbone", "rates"), [("RobertaBackbone", [0.25, 0.25]), ("DistilBertBackbone", [0.0, 0.25])]
 )
 def test_dropout_is_where_theirs_is(backbone: str, rates: list[float], keras_hub: Any) -> None:
+    """The dropout rates of a classifier are those of KerasHub's head."""
     task = from_keras_hub(_theirs(keras_hub, backbone, "TextClassifier"))
     assert isinstance(task, SequenceClassifier)
     assert [task.head.hidden_dropout.rate, task.head.dropout.rate] == rates
@@ -131,6 +132,7 @@ def test_dropout_is_where_theirs_is(backbone: str, rates: list[float], keras_hub
 
 @pytest.mark.parametrize("options", [{"pooling_mode": "mean"}, {"pooling_mode": "cls"}], ids=str)
 def test_other_vectors(options: dict[str, Any], keras_hub: Any) -> None:
+    """Each pooling of KerasHub's TextEmbedder is kept in both directions."""
     theirs = _theirs(keras_hub, "BertBackbone", "TextEmbedder", normalize=True, **options)
     ours = from_keras_hub(theirs)
     _same_outputs(ours, theirs)
@@ -232,6 +234,7 @@ def test_what_they_have_not(make: Any, message: str, keras_hub: Any, tmp_path: P
     ],
 )
 def test_what_we_have_not(changes: dict[str, Any], message: str, keras_hub: Any) -> None:
+    """A KerasHub task that this package lacks is refused with a reason."""
     theirs = _theirs(keras_hub, "RobertaBackbone", "TextClassifier", **changes)
     with pytest.raises(UsageError, match=message):
         from_keras_hub(theirs)
@@ -249,6 +252,7 @@ def _ending(task_class: type) -> str:
 
 
 def test_find() -> None:
+    """A class name of KerasHub, also an older one, gives the backbone and the head."""
     backbone, head = module.find_task("BertClassifier") or ("", None)
     assert backbone == "BertBackbone"
     assert head is BACKBONES["BertBackbone"].heads["TextClassifier"]

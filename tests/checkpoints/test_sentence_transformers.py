@@ -81,6 +81,7 @@ def test_answers_are_theirs_and_stay_so_when_written_back(
 
 @pytest.mark.parametrize("kind", sentence_folders.VECTORS)
 def test_similarity_is_theirs(kind: str, sentence_folder: Any, library: Any) -> None:
+    """`Predictor.similarity` gives the scores of sentence-transformers."""
     folder, vectors = sentence_folder(kind)
     texts = sentence_folders.texts()
     with warnings.catch_warnings():
@@ -195,6 +196,7 @@ def test_an_activation_of_other_code_is_not_run(
 def test_contradictions_in_a_folder_of_ours(
     name: str, change: Any, key: str, tmp_path: Path
 ) -> None:
+    """A folder whose files contradict each other is refused. The encoder alone opens."""
     task = SentenceEncoder(BertEncoder(TINY), prompts={"query": "query: "})
     contracts.as_trained(task).save_to_preset(tmp_path)
     assert load_checkpoint(tmp_path).options == task.options
@@ -236,6 +238,7 @@ def test_an_encoder_can_be_opened_as_one(folder: Path, tmp_path: Path) -> None:
 
 
 def test_a_transformer_in_a_folder_of_its_own(sentence_folder: Any, tmp_path: Path) -> None:
+    """The transformer may be in a subfolder that modules.json names."""
     source, expected = sentence_folder("dense")
     inner = tmp_path / "0_Transformer"
     inner.mkdir()
@@ -397,6 +400,7 @@ def test_a_folder_that_says_nothing(tmp_path: Path) -> None:
 
 
 def test_two_lengths_in_one_folder(tmp_path: Path) -> None:
+    """Two different maximum lengths in a folder are refused."""
     (tmp_path / "predictor.json").write_text('{"max_length": 9}')
     (tmp_path / "modules.json").write_text("[]")
     path = tmp_path / "sentence_bert_config.json"

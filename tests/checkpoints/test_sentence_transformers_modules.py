@@ -47,6 +47,7 @@ def test_dense_layers_that_are_refused(
 
 
 def test_a_key_of_tomorrow_is_named(tmp_path: Path) -> None:
+    """An unknown key of a module is named in a warning or refused."""
     with pytest.warns(UserWarning, match=r"not read: scale\. Compare the answers"):
         module.read_dense(_written(tmp_path / "config.json", _DENSE | {"scale": 2}), 4)
     with pytest.raises(ArtifactError, match="not supported: scale=2"):
@@ -66,6 +67,7 @@ def test_a_key_of_tomorrow_is_named(tmp_path: Path) -> None:
     ],
 )
 def test_the_length_wherever_it_stands(told: dict[str, Any], length: int, tmp_path: Path) -> None:
+    """The maximum length is found in each file that may have it."""
     _written(tmp_path / "tokenizer_config.json", {"model_max_length": 7})
     _written(tmp_path / "sentence_roberta_config.json", told)
     assert module.max_length(tmp_path)[2] == length
@@ -73,6 +75,7 @@ def test_the_length_wherever_it_stands(told: dict[str, Any], length: int, tmp_pa
 
 
 def test_a_name_with_another_value_twice(tmp_path: Path) -> None:
+    """A setting with two names and different values is refused."""
     values = {"embedding_dimension": 4, "word_embedding_dimension": 4}
     assert module.read_pooling(_written(tmp_path / "c.json", values))[0] == 4
     values["word_embedding_dimension"] = 5

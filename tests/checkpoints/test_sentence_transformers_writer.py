@@ -100,6 +100,7 @@ def test_what_another_format_cannot_compute_is_refused(
     ],
 )
 def test_what_another_format_need_not_compute_is_kept_there(make: Any, tmp_path: Path) -> None:
+    """KerasHub's format keeps options that change no outputs."""
     task = contracts.as_trained(make(BertEncoder(TINY.replace(activation="gelu_tanh"))))
     save_checkpoint(task, tmp_path, "keras_hub")
     options = load_checkpoint(tmp_path).options

@@ -128,6 +128,7 @@ def test_values_that_are_not_finite(value: float, dtype: str) -> None:
 
 
 def test_rows_are_all_of_it() -> None:
+    """The parts of a variable have all rows, with the last part smaller."""
     parts = list(streaming.finite_rows(keras.Variable(_VALUES)))
     assert [len(part) for part in parts] == [2, 2, 2, 1]
     np.testing.assert_array_equal(np.concatenate(parts), _VALUES)
@@ -144,6 +145,7 @@ def test_progress_is_reported() -> None:
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float64"])
 def test_numbers_of_other_types_are_looked_at_too(dtype: str) -> None:
+    """Infinity is found in each floating-point dtype."""
     array = np.ones(1000, ml_dtypes.bfloat16 if dtype == "bfloat16" else dtype)
     assert streaming._all_finite(array)
     array[-1] = np.inf

@@ -127,6 +127,7 @@ def test_all_problems_are_listed(path):
 
 
 def test_only_what_is_allowed_is_let_pass(path):
+    """Missing and unused tensors are accepted only if they are allowed by name."""
     expected = {"a.weight": (2, 3), "a.bias": (3,), "b.bias": (1,)}
     tensors.check(path, _FOUND, expected, missing_allowed=["b.bias"], unused_allowed=["half"])
     for missing, unused, message in (([], ["half"], "b.bias"), (["b.bias"], [], "half")):
@@ -162,6 +163,7 @@ def test_an_index_that_points_elsewhere(place, tmp_path):
 
 
 def test_an_index_that_lies(tmp_path):
+    """An index that names a wrong or missing file is refused."""
     with pytest.raises(ArtifactError, match=r"model-1.safetensors: has no half, although"):
         tensors.open_tensors(_sharded(tmp_path, half="model-1.safetensors"))
     with pytest.raises(ArtifactError, match=r"model-3.safetensors: no such file"):

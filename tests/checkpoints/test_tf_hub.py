@@ -316,6 +316,7 @@ def test_modules_of_tensorflow_1(family: str, tensorflow: Any, tmp_path: Path) -
 
 
 def test_heads_that_are_not_told(tensorflow: Any, tmp_path: Path) -> None:
+    """If the number of attention heads is unknown, the error asks for bert_config.json."""
     model = contracts.as_trained(BertEncoder(_TANH))
     _tf1_module(tensorflow, model, tmp_path / "hub")
     with pytest.raises(ArtifactError, match=r"how many heads .* Put the bert_config\.json"):
@@ -325,6 +326,7 @@ def test_heads_that_are_not_told(tensorflow: Any, tmp_path: Path) -> None:
 
 
 def test_the_vocabulary_is_beside(tensorflow: Any, tmp_path: Path) -> None:
+    """A tokenizer opens from the folder `assets` of a SavedModel."""
     saved(tensorflow, tmp_path / "hub")
     assert Tokenizer.from_preset(tmp_path / "hub" / "assets", lowercase=False).vocab_size == 50
 

@@ -107,6 +107,7 @@ def test_tf_data_gives_batches_of_any_length(tensorflow: Any, group: int | None)
 
 
 def test_tf_data_has_no_tuner_to_wait_for(tensorflow: Any) -> None:
+    """tf.data's autotuner is off, because it delays the end of a dataset."""
     assert tf_dataset(supervised()).options().autotune.enabled is False
 
 
@@ -283,6 +284,7 @@ def test_where_passes_begin(events: str, expected: list[int]) -> None:
 
 
 def test_passes_that_are_all_the_same() -> None:
+    """Without an epoch, each pass begins with the first batch."""
     assert _passes("pp" + FIT_3 + EVALUATE, epoch=None) == [0] * 6
 
 

@@ -210,6 +210,7 @@ def test_in_order_each_group_is_built_once():
 
 
 def test_any_order():
+    """Batches are right in any order of reading."""
     batches = BatchCache(built, rows=ROWS, size=4)
     draws = np.random.default_rng(0)
     for epoch, position in zip(draws.integers(0, 3, 200), draws.integers(0, END, 200), strict=True):
@@ -217,12 +218,14 @@ def test_any_order():
 
 
 def test_a_batch_is_its_callers_own():
+    """A caller may change its batch without changing the cache."""
     batches = BatchCache(built, rows=ROWS, size=4)
     batches(0, 1, END)[0]["x"][:] = -1
     assert_batch(batches(0, 1, END), 0, 1)
 
 
 def test_one_at_a_time_is_built_without_its_neighbours():
+    """With groups of one, a batch is built alone."""
     build = Counted()
     batches = BatchCache(build, rows=ROWS, size=1)
     assert_batch(batches(2, 5, END), 2, 5)

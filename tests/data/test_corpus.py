@@ -103,6 +103,7 @@ def test_a_corpus_in_memory(store: Path) -> None:
 
 
 def test_fingerprints(store: Path, tmp_path: Path) -> None:
+    """A fingerprint depends on the documents and the tokenizer, and not on the folder."""
     fingerprint = Corpus.open(store).fingerprint
 
     def other(documents: list[list[str]], tokenizer: Tokenizer) -> str:
@@ -216,6 +217,7 @@ def test_offsets_that_do_not_ascend_are_seen_by_verify(store: Path) -> None:
 
 
 def test_the_folder_around_the_stores_is_none(store: Path) -> None:
+    """A folder that only contains corpora is refused, and the error names them."""
     with pytest.raises(ArtifactError, match=r"is not a corpus\. Open one of the .* in it: train"):
         Corpus.open(store.parent)
     with pytest.raises(ArtifactError, match=r"nowhere/manifest\.json: No such file"):

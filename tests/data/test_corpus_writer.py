@@ -105,6 +105,7 @@ def test_any_number_of_workers_writes_the_same_bytes(
 
 
 def test_shares() -> None:
+    """The validation split takes every n-th document."""
     assert [stride(share) for share in (0, 0.02, 0.1, 0.3, 0.5)] == [0, 50, 10, 3, 2]
     for bad in (-0.1, 0.51, 1.0, float("nan")):
         with pytest.raises(ValueError, match=r"validation_split must be from 0 to 0.5. Received"):
@@ -116,6 +117,7 @@ def test_shares() -> None:
 
 
 def test_two_documents_give_one_to_each(tmp_path: Path) -> None:
+    """Even two documents give one to training and one to validation."""
     corpora = write(tmp_path / "c", [["a"], ["b"]], TOKENIZER)
     assert [corpus.num_documents for corpus in corpora.values()] == [1, 1]
 

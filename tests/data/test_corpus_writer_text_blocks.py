@@ -78,6 +78,7 @@ def _source(number: int, taken: list[int]) -> Iterator[TextBlock]:
 
 @pytest.mark.parametrize("workers", [1, 2])
 def test_results_come_in_order_and_few_are_on_their_way(workers: int) -> None:
+    """Blocks come in order, and the number of waiting blocks is bounded."""
     taken: list[int] = []
     for index, (block, encoded) in enumerate(encode_blocks(_source(50, taken), TOKENIZER, workers)):
         assert len(block.texts) == index % 7 + 1
@@ -89,6 +90,7 @@ def test_results_come_in_order_and_few_are_on_their_way(workers: int) -> None:
 def test_this_process_takes_what_others_have_no_time_for(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    """The main process also tokenises blocks if the workers are busy."""
     here: list[int] = []
 
     def encode_here(tokenizer: Tokenizer, texts: list[str]) -> EncodedBlock:

@@ -24,6 +24,7 @@ def test_the_generator_is_the_published_philox() -> None:
 
 
 def test_words_stay_the_same_for_ever() -> None:
+    """Random words never change, so that old runs can be repeated."""
     words = Draws(seed=1, epoch=2).rows(Stream.MASK, first=3, count=1, width=2)
     assert words.tolist() == [[11116537331696857650, 3521497973555345652]]
 
@@ -61,6 +62,7 @@ def test_seed_epoch_stream_and_row_all_matter() -> None:
 
 
 def test_keys_are_distinct_and_start_the_same() -> None:
+    """Sort keys are distinct, and a longer list begins with the shorter one."""
     keys = Draws(0, 0).keys(Stream.ORDER, 1001)
     assert len(np.unique(keys)) == 1001
     np.testing.assert_array_equal(Draws(0, 0).keys(Stream.ORDER, 10), keys[:10])

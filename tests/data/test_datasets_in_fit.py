@@ -344,6 +344,7 @@ def test_a_fixed_number_of_batches(make: Callable[..., Any]) -> None:
 
 
 def test_a_loop_is_one_epoch_and_the_next_loop_the_next(make: Callable[..., Any]) -> None:
+    """A `for` loop reads one epoch, and the next loop reads the next epoch."""
     source = supervised()
     dataset = make(source)
     for epoch in range(3):

@@ -125,6 +125,7 @@ def test_problems_are_counted(
 
 
 def test_a_few_examples_stand_for_all(tmp_path: Path) -> None:
+    """The report counts all problems and keeps five examples of each."""
     questions, report = _read(tmp_path, *[_entry(str(i), ("Cid", 2)) for i in range(9)])
     assert len(questions) == 9
     assert report.problems == {question_answering.LOST_ANSWER: 9}
@@ -380,6 +381,7 @@ def test_choices_stand_side_by_side() -> None:
 
 
 def test_choices_without_a_prompt_stand_alone_whatever_is_beside_them() -> None:
+    """An option without a prompt is encoded as a single text, in any batch."""
     mixed = Choices(["", "hello", ""], [["a", "un"], ["the", "a"], ["mask", "wanted"]])
     rows, size = choice_rows(TOKENIZER, mixed, max_length=9)
     assert size == 2
@@ -397,6 +399,7 @@ def test_choices_without_a_prompt_stand_alone_whatever_is_beside_them() -> None:
 
 
 def test_choices_that_are_no_use() -> None:
+    """Rows with different numbers of options and data without answers are refused."""
     uneven = Choices(["a", "b"], [["a", "b"], ["a", "b", "c"]], [0, 1], CHOICES.places[:2])
     with pytest.raises(
         DataError, match=r"c.jsonl:2: all rows need the same number .* 3 options, and 2"

@@ -95,6 +95,7 @@ def test_a_corpus_that_gives_no_pairs_says_what_to_do(
     ("documents", "loss"), [([[1, 1], [1]], "nsp"), ([[1, 1]], "sop"), ([[1]], "mlm")]
 )
 def test_the_smallest_corpora_that_do(documents: list[list[int]], loss: str) -> None:
+    """The smallest valid corpora give a sentence table."""
     found = corpus(*documents)
     check_sentences(found, sentences(found, room=9), loss)
 
@@ -238,6 +239,7 @@ def test_one_target_in_ten_is_shorter() -> None:
 
 
 def test_a_is_any_beginning_of_its_chunk() -> None:
+    """The first segment has each possible number of sentences equally often."""
     plan = plan_of(text_of(*([4] * 20_000,) * 2), short=0.0)
     counts = np.bincount(plan.length_a // 4, minlength=5)[1:5]
     assert np.abs(counts - len(plan) / 4).max() < 5 * np.sqrt(len(plan) * 3 / 16)
@@ -279,6 +281,7 @@ def test_planning_in_blocks_changes_nothing(monkeypatch: pytest.MonkeyPatch, los
 
 
 def test_every_sentence_begins_an_a_and_a_random_b_in_some_epoch() -> None:
+    """Each sentence begins a first segment and a random second one in some epoch."""
     text = random_text(6)
     begins: dict[int, set[int]] = {0: set(), 1: set()}
     for epoch in range(200):

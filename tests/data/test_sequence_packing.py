@@ -78,6 +78,7 @@ def test_few_examples() -> None:
 
 
 def test_what_cannot_be() -> None:
+    """Impossible lengths and options are refused."""
     with pytest.raises(ValueError, match=r"1 to 8 tokens.* Received: an example of 9"):
         fill_rows(np.array([3, 9]), 8)
     with pytest.raises(ValueError, match="Received: an example of 0"):
@@ -156,6 +157,7 @@ def test_types_stay(batch: Any) -> None:
 
 
 def test_an_example_a_row_is_the_batch(batch: Any) -> None:
+    """With one example in a row, packing leaves the batch unchanged."""
     x, y, weights = _packed(batch, [0, 1, 2], shape=(3, 5), max_examples=1, max_predictions=2)
     for name in ("token_ids", "segment_ids", "mask_positions"):
         np.testing.assert_array_equal(x[name], batch[0][name])

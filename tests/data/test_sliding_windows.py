@@ -98,6 +98,7 @@ def test_special_tokens_in_a_text_are_text() -> None:
 
 
 def test_a_space_before_a_word_is_not_of_it(byte_level: Tokenizer) -> None:
+    """The offsets of byte-level pieces leave out the space before a word."""
     text = "the low tower"
     pieces = Pieces.of(byte_level, text)
     words = [text[a:b] for a, b in zip(pieces.starts, pieces.ends, strict=True)]
@@ -251,6 +252,7 @@ def test_questions_are_asked_of_every_part(
 
 
 def test_what_leaves_no_room() -> None:
+    """A maximum length or stride without room for text is refused."""
     context = Pieces.of(CASED, "hello world")
     with pytest.raises(ValueError, match=r"max_length=8 leaves no room.*question of 5"):
         question_windows(CASED, 0, np.arange(5), context, max_length=8, stride=1)

@@ -287,6 +287,7 @@ def test_every_row_is_on_one_side_in_the_order_of_the_data() -> None:
 
 
 def test_the_seed_draws() -> None:
+    """The seed alone determines the validation split."""
     assert validation_split(100, 0.2, seed=1) == validation_split(100, 0.2, seed=1)
     assert validation_split(100, 0.2, seed=1) != validation_split(100, 0.2, seed=2)
 

@@ -25,6 +25,7 @@ def _read(tmp_path: Path, data: str | bytes, **options: Any) -> TaggedWords:
 
 
 def test_the_form_of_2003(tmp_path: Path) -> None:
+    """CoNLL 2003 files are read: document lines, IOB1 tags, several columns."""
     data = "-DOCSTART- -X- O O\n\nEU NNP I-NP I-ORG\nUN NNP I-NP B-ORG\nyes  UH O O\n\n\n"
     data += "-DOCSTART- -X- O O\nAnn NNP I-NP I-PER\n-DOCSTART- -X- O O\n. . O O"
     found = _read(tmp_path, data)

@@ -49,6 +49,7 @@ def test_predictions_that_are_refused() -> None:
 
 
 def test_known_ids_are_wanted_of_any_values() -> None:
+    """Unknown ids are refused for scores as they are for texts."""
     question_answering.require_known("scores", {"a": 1.0}, {"a": ()})
     with pytest.raises(ValueError, match=r"scores`: 2 of 2 ids .* first is 'y'"):
         question_answering.require_known("scores", {"y": 1.0, "z": 2.0}, {"a": ()})

@@ -115,6 +115,7 @@ def test_a_row_that_is_read_twice_counts_once_in_the_norm():
 @pytest.mark.skipif(keras.backend.backend() != "torch", reason="strides of the torch backend")
 @pytest.mark.parametrize("of", ["variable", "gradient"])
 def test_transposed_memory(of: str):
+    """A variable or gradient with transposed memory gets the right step."""
     import torch
 
     start, gradient = _values(0, (4, 3), (4, 3))
@@ -132,6 +133,7 @@ def test_transposed_memory(of: str):
 
 @pytest.mark.skipif(keras.backend.backend() == "jax", reason="a backend that fuses by itself")
 def test_the_kernel_is_used(monkeypatch):
+    """The optimizer calls the backend's fused kernel."""
     if keras.backend.backend() == "tensorflow":
         import tensorflow as module
 

@@ -104,6 +104,8 @@ def interruptible():
 
 @pytest.mark.usefixtures("interruptible")
 def test_a_second_signal_does_what_it_did_before(tmp_path, build):
+    """A second signal has the effect that it has without the callback."""
+
     def twice(_):
         os.kill(os.getpid(), signal.SIGTERM)
         os.kill(os.getpid(), signal.SIGINT)
@@ -119,6 +121,7 @@ def test_a_second_signal_does_what_it_did_before(tmp_path, build):
 
 
 def test_who_sends_a_signal_is_told_once_what_comes_of_it(tmp_path, build):
+    """After a signal, one message tells what happens next."""
     told = []
     with StopOnSignal(tell=told.append) as stop:
         send = At(STEPS + 1, lambda _: os.kill(os.getpid(), signal.SIGTERM))

@@ -91,6 +91,7 @@ def test_keeps_the_newest(tmp_path, model):
 
 
 def test_the_same_step_again_replaces(tmp_path, model, train, snapshot):
+    """Saving a step again replaces its checkpoint."""
     checkpoints = TrainingCheckpoints(tmp_path, keep=1)
     checkpoints.save(model, {"step": 1, "n": 1})
     train(model, 1, 2)
@@ -102,6 +103,7 @@ def test_the_same_step_again_replaces(tmp_path, model, train, snapshot):
 
 
 def test_does_not_start_before_what_is_there(tmp_path, model):
+    """A step before the newest checkpoint is refused."""
     TrainingCheckpoints(tmp_path).save(model, {"step": 10})
     with pytest.raises(ValueError, match="step-00000010 is later than step 5"):
         TrainingCheckpoints(tmp_path).save(model, {"step": 5})
@@ -307,6 +309,7 @@ def folder(tmp_path):
 
 
 def test_untouched(folder):
+    """An undamaged folder passes, also with a file that the manifest does not list."""
     checkpoint.verify_folder(folder)
     (folder / "notes of the user").write_text("")
     checkpoint.verify_folder(folder)

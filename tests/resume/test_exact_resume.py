@@ -92,6 +92,7 @@ def test_compile_wraps_the_optimizer_under_mixed_float16(tmp_path, build, mixed_
 
 
 def test_the_seeds_matter(tmp_path, build, train, snapshot):
+    """A wrong state of a seed generator changes the run, so that the other tests would see it."""
     whole = build(0, run_eagerly=True)
     checkpoints = TrainingCheckpoints(tmp_path)
     train(whole, 0, 2)

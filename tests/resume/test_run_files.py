@@ -99,6 +99,7 @@ def test_a_lock_of_an_older_version(tmp_path):
 
 @pytest.mark.parametrize("text", ["", "{", '{"pid": 1}', "[]", '{"pid": 1, "machine": 2}'])
 def test_an_unreadable_card_is_no_obstacle(tmp_path, text):
+    """A lock file with unreadable content is still respected."""
     with RunLock(tmp_path):
         (tmp_path / "LOCK").write_text(text)
         with pytest.raises(ResourceError, match="in use by another process"), RunLock(tmp_path):

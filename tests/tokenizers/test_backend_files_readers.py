@@ -71,6 +71,7 @@ def test_wordpiece_with_tokens_of_its_own(transformers, tmp_path):
 
 
 def test_wordpiece_that_cleans_otherwise(tmp_path):
+    """A WordPiece without a normalizer is read with its own rules."""
     Tokenizer(VOCABULARY).save_to_preset(tmp_path)
     for name in ("vocab.txt", "tokenizer_config.json"):
         (tmp_path / name).unlink()
@@ -192,6 +193,7 @@ def test_a_model_that_matches_whole_words_finds_no_special_token(copy):
 
 @pytest.mark.parametrize("told", [True, False])
 def test_the_places_are_the_familys_where_no_file_tells_them(told: bool, copy):
+    """If no file tells the places of special tokens, those of the family are used."""
     folder = changed_engine(copy("roberta"), post_processor=None)
     if told:
         roles = {"pad": "<pad>", "unk": "<unk>", "cls": "<s>", "sep": "</s>", "mask": "<mask>"}
@@ -203,6 +205,7 @@ def test_the_places_are_the_familys_where_no_file_tells_them(told: bool, copy):
 
 
 def test_nothing_is_drawn(copy):
+    """BPE dropout in tokenizer.json does not make ids random."""
     tokenizer = Tokenizer.from_preset(changed_engine(copy("roberta"), model={"dropout": 0.9}))
     text = "the lowest tower lowered the newest flower"
     assert len({tuple(tokenizer.encode(text).ids) for _ in range(20)}) == 1
@@ -247,6 +250,7 @@ def test_bad_configs(family: str, config: dict, message: str, copy):
 
 
 def test_an_engine_that_has_no_word_for_the_unknown(copy):
+    """A tokenizer.json without an unknown token is refused."""
     folder = copy("albert")
     Tokenizer.from_preset(folder).save_to_preset(folder)
     content = json.loads((folder / "tokenizer.json").read_bytes())

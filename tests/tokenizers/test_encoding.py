@@ -66,6 +66,7 @@ def test_found_by_the_vocabulary(expected: encoding.Scheme):
 
 
 def test_what_is_told_comes_first():
+    """Special tokens that a config names take precedence over the usual ones."""
     told = {"mask": "[M]", "unk": "?"}
     vocabulary = {"[PAD]", "[CLS]", "[SEP]", "[M]", "?"}
     found = encoding.find_scheme(PATH, vocabulary, told, None)

@@ -45,6 +45,7 @@ def test_every_piece_is_found():
 
 
 def test_what_no_word_reaches_is_left_out():
+    """Pieces longer than the longest word are left out of the trie."""
     trie = vocabulary_trie(["a", "x" * 103, "##" + "y" * 100])
     assert ord("x") not in trie.characters
     assert walk(trie, FIRST_ROOT, "a") == 0

@@ -29,6 +29,7 @@ DOCUMENTS = [[random.Random(i).choice(SENTENCES) for i in range(k, k + 6)] for k
 
 
 def test_the_earlier_name_is_answered_with_todays() -> None:
+    """The error for the earlier name `learn` names `train`."""
     with pytest.raises(AttributeError, match=r"called `Tokenizer\.train` now"):
         Tokenizer.learn([["a"]], vocab_size=6)
 

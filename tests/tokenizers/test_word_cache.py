@@ -40,6 +40,7 @@ def test_a_key_is_the_bytes_of_a_word_wherever_it_stands(words):
 
 
 def test_a_longer_word_is_cut():
+    """A key holds only the first 16 bytes of a word."""
     keys = ByteWindow(b"abcdefghijklmnopqrstuvwxyz").keys(np.array([3]), np.array([20]))
     assert bytes_of(keys) == [b"defghijklmnopqrs"]
 

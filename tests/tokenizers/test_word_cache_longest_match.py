@@ -78,6 +78,7 @@ def test_any_vocabulary(pieces, choices):
 
 
 def test_a_word_of_unknown_end_is_unknown_as_a_whole():
+    """A word whose end matches no piece becomes one [UNK]."""
     words = ["abx", "ab", "x", "abababababababab", "aaaaaaaaaaaaaaaa", "中国", "中x"]
     found = matched(words)
     assert found == model_ids(words)
