@@ -34,6 +34,7 @@ def failing() -> Callable[[], dict[str, float]]:
 
 @pytest.mark.parametrize("together", [True, False])
 def test_turns(together: bool) -> None:
+    """Contenders run their rounds in turn, on their own backends. One that fails is left out."""
     told = io.StringIO()
     contenders = [
         Contender("one", f"{HERE}:counting", {"first": 1}, backend="jax"),

@@ -62,6 +62,7 @@ def _row(mlm: float, nsp: float) -> dict[str, float]:
 
 
 def test_what_is_lower_is_the_mean_over_the_seeds() -> None:
+    """The report shows by how much the mean loss over all seeds is lower."""
     screen = io.StringIO()
     rounds = {
         "book": [_row(6.0, 0.7), _row(6.2, 0.7)],

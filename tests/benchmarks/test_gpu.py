@@ -70,12 +70,14 @@ def test_shares_and_ratios() -> None:
 
 
 def test_what_is_counted() -> None:
+    """The report counts the operations of `benchmarks.report` for its case."""
     sizes = at_length(gpu.SIZES["base"], 512)
     assert gpu.flops("inference", sizes) == forward_flops(sizes)
     assert gpu.flops("training", sizes) == training_flops(sizes, 77)
 
 
 def test_the_kernels_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The program writes the attention kernels of the encoder to a file."""
     from benchmarks import train_steppers
 
     class Encoder:

@@ -54,6 +54,7 @@ def test_every_contender_has_a_way_and_its_file(tmp_path: Path) -> None:
 
 
 def test_by_case(results: dict[str, Any]) -> None:
+    """Results are grouped by case, each with its own figures."""
     assert set(results) == {"sentences", "single texts"}
     row = results["sentences"][f"{OURS}, torch"]
     assert set(row) == {"texts_per_second", "tokens_per_second", "gigabytes", "difference"}

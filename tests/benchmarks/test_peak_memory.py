@@ -32,6 +32,7 @@ def ours(kept: int, passing: int, stepping: int) -> Callable[[], dict[str, float
 
 
 def test_two_peaks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Peak memory is measured for the preparation, and for the steps above what it keeps."""
     monkeypatch.setattr(peak_memory, "_device_peak", lambda: None)
     mib = 2**20
     sizes = {"kept": 64 * mib, "passing": 256 * mib, "stepping": 128 * mib}
@@ -45,6 +46,7 @@ def test_two_peaks(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_device_tells_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On an accelerator, the peak is the one that the device reports."""
     monkeypatch.setattr(peak_memory, "_device_peak", lambda: 3 * _GIB)
     found = peak_memory.measured(f"{HERE}:ours", {"kept": 1, "passing": 1, "stepping": 1})()
     assert found == {"sum": 2.0, "beyond": 3.0, "prepared": 3.0}

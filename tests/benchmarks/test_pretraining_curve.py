@@ -47,6 +47,7 @@ def test_medians_of_rounds() -> None:
     ("loss", "seconds"), [(9.5, 10), (9.0, 10), (8.25, 17.5), (7.0, 30), (6.0, None)]
 )
 def test_when_a_curve_comes_down(loss: float, seconds: float | None) -> None:
+    """`seconds_to` returns when a curve first reaches a loss."""
     assert seconds_to(BEFORE, loss) == seconds
 
 

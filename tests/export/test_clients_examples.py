@@ -49,6 +49,7 @@ def test_ids(tokenizer: Tokenizer) -> None:
 
 
 def test_ids_apart(tokenizer: Tokenizer) -> None:
+    """Pairs and options become one row of token ids for each of their texts."""
     pairs = {"text": ["a", "b"], "pair": ["c d", "e"]}
     found = clients.as_ids(pairs, tokenizer, APART, max_length=8)
     assert found["token_ids"].tolist() == [
@@ -73,6 +74,7 @@ def test_masks(tokenizer: Tokenizer) -> None:
 
 
 def test_what_is_filled(tokenizer: Tokenizer) -> None:
+    """Only a masked language model has a mask token for its example texts."""
     assert clients.mask_token_of(MaskedLM, tokenizer) == "[MASK]"
     assert clients.mask_token_of(TokenClassifier, tokenizer) == ""
 

@@ -20,6 +20,7 @@ from tests.contracts import TINY
 
 
 def test_the_next_number(tmp_path: Path) -> None:
+    """The next version is one higher than the highest number in the folder."""
     assert next_version(tmp_path / "demo") == tmp_path / "demo" / "1"
     for name in ("2", "9", "10", "x", ".tmp-11"):
         (tmp_path / "demo" / name).mkdir(parents=True)
@@ -151,6 +152,7 @@ def test_names() -> None:
 
 
 def test_what_it_says(tmp_path: Path) -> None:
+    """The README of an export names the model, its limits and its signatures."""
     task = SequenceClassifier(BertEncoder(TINY), 2, labels=["gut", "schlecht"])
     predictor = Predictor(task, Tokenizer(VOCABULARY), options={"top_k": 1})
     export_folder.write_card(

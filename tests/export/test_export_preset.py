@@ -45,6 +45,7 @@ def test_tasks(folder: Path, task: str, kind: type, pairs: bool) -> None:
 
 
 def test_what_cannot_be(folder: Path, tmp_path: Path) -> None:
+    """Options that do not suit the checkpoint are refused."""
     with pytest.raises(UsageError, match="task must be one of as_trained, texts"):
         open_preset(folder, task="words")
     with pytest.raises(UsageError, match="from 3 to 12"):
@@ -101,7 +102,10 @@ def test_bad_options(preset, tmp_path, capsys):
 
 
 def test_everything_that_an_encoder_gives(preset, tmp_path):
-    """The option for hidden states adds all of them. On JAX, a second process passes it on."""
+    """The option for hidden states adds all of them.
+
+    On JAX, a second process receives the option.
+    """
     path = tmp_path / "1"
     kind = {"tensorflow": "litert"}.get(keras.backend.backend(), "torch")
     assert main([preset, str(path), f"--format={kind}", "--output=hidden_states"]) == 0

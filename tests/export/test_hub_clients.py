@@ -108,6 +108,7 @@ def results(encoder, texts, tmp_path_factory) -> dict[str, np.ndarray]:
 
 
 def test_the_pair_answers_as_predict_does(encoder, texts, results) -> None:
+    """Preprocessor and encoder give the outputs of `predict`."""
     for start in range(0, len(texts), 50):
         ids = Tokenizer(answering.VOCABULARY)(texts[start : start + 50], max_length=LENGTH)
         expected = encoder.predict_on_batch(ids)

@@ -186,11 +186,13 @@ def labels() -> Predictor:
 
 @pytest.mark.parametrize("add", [0.0, 0.25, math.nan])
 def test_of_answers(labels: Predictor, add: float) -> None:
+    """The difference is the largest change of a score. A score of NaN makes it infinite."""
     expected = math.inf if math.isnan(add) else pytest.approx(add, abs=1e-6)
     assert measurement.difference(Answers(labels, add), labels, TEXTS) == expected
 
 
 def test_of_fills_and_entities() -> None:
+    """A missing fill or entity makes the difference infinite."""
     fills = predictor_of(MaskedLM)
     assert measurement.difference(Answers(fills, 0.5), fills, MASKED) == pytest.approx(
         0.5, abs=1e-6
@@ -203,6 +205,7 @@ def test_of_fills_and_entities() -> None:
 
 
 def test_of_labels(labels: Predictor) -> None:
+    """Another label makes the difference infinite."""
     assert measurement.difference(Answers(labels, label="LABEL_9"), labels, TEXTS) == math.inf
     best = Predictor(labels.task, labels.tokenizer, options={"top_k": 2})
 
@@ -218,6 +221,8 @@ def test_of_labels(labels: Predictor) -> None:
 
 
 def test_of_missing_outputs(labels: Predictor) -> None:
+    """A missing output makes the difference infinite."""
+
     class Nothing(Ids):
         def run(self, _: Any) -> dict[str, np.ndarray]:
             return {"other": np.zeros(1)}
@@ -246,6 +251,7 @@ def test_of_tokens() -> None:
 
 @pytest.mark.parametrize("add", [0.0, 0.25])
 def test_of_outputs(labels: Predictor, add: float) -> None:
+    """The difference of a runtime model is the largest change of an output."""
     found = measurement.difference(Ids(labels, add), labels, TEXTS)
     assert found == pytest.approx(add, abs=1e-6)
 

@@ -59,6 +59,7 @@ def test_hub(pooler: bool, tmp_path: Path) -> None:
 
 
 def test_what_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A folder without an export, a damaged export and a missing library are refused."""
     with pytest.raises(UsageError, match=r"neither saved_model\.pb nor export\.json"):
         open_client(tmp_path)
     (tmp_path / "export.json").write_text("{}")

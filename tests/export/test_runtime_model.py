@@ -199,6 +199,7 @@ def test_rows_do_not_disturb_each_other(name: str, task: str, results, tasks) ->
 
 
 def test_what_cannot_be(tasks, tmp_path: Path) -> None:
+    """Existing folders, unknown formats and unsuitable options are refused."""
     task = tasks["labels"]
     tokenizer = Tokenizer(VOCABULARY)
     with pytest.raises(UsageError, match="exists already"):

@@ -129,6 +129,7 @@ def test_fills_equal_the_predictors(task, tokenizer, results):
 
 
 def test_unused_places_are_empty(results):
+    """Outputs beyond the number of masks of a text are empty."""
     unused = np.arange(2) >= results["demo/mask_count"][:, None]
     assert set(results["demo/tokens"][unused].ravel()) == {b""}
     assert not results["demo/scores"][unused].any()

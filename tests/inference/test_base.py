@@ -201,6 +201,7 @@ def test_options() -> None:
     ],
 )
 def test_options_that_are_no_use(prompts: Any, default: Any, message: str) -> None:
+    """Invalid prompts and default prompts are refused."""
     with pytest.raises(ValueError, match=message):
         prompt_options(prompts, default)
 

@@ -126,6 +126,7 @@ def test_answers_are_the_best_of_all(task, tokenizer, max_pieces: int, stride: i
 
 
 def test_a_threshold_between_two_scores_parts_them(task, tokenizer) -> None:
+    """A question has no answer if its `null_score` exceeds the threshold."""
     predictor = Predictor(task("answers"), tokenizer)
     scores = [each.null_score for each in predictor(QUESTIONS, CONTEXTS)]
     threshold = sum(sorted(scores)[1:3]) / 2
@@ -135,6 +136,7 @@ def test_a_threshold_between_two_scores_parts_them(task, tokenizer) -> None:
 
 
 def test_contexts_of_nothing(task, tokenizer) -> None:
+    """An empty context gives the empty answer with probability 1."""
     predictor = Predictor(task("answers"), tokenizer)
     assert predictor([], []) == []
     nothing = Answer("", 0, 0, 1.0, float("inf"))
@@ -142,6 +144,7 @@ def test_contexts_of_nothing(task, tokenizer) -> None:
 
 
 def test_what_cannot_be_asked(task, tokenizer) -> None:
+    """Questions and options that cannot be used are refused."""
     predictor = Predictor(task("answers"), tokenizer)
     with pytest.raises(ValueError, match="1 questions, 2 contexts"):
         predictor.predict_answers(["a"], ["a", "b"])

@@ -23,6 +23,7 @@ def test_cosines() -> None:
 
 
 def test_own_vectors(task, tokenizer) -> None:
+    """A sentence encoder returns the vectors of its model."""
     found = Predictor(task("vectors"), tokenizer, batch_size=2)(TEXTS)
     for text, vector in zip(TEXTS, found, strict=True):
         expected = task("vectors").predict_on_batch(tokenizer([text]))["sentence_vector"][0]
@@ -30,6 +31,7 @@ def test_own_vectors(task, tokenizer) -> None:
 
 
 def test_means_of_other_models(task, tokenizer) -> None:
+    """Models of other tasks return the mean of the token vectors."""
     model = task("labels")
     found = Predictor(model, tokenizer, batch_size=2).encode(TEXTS)
     for text, vector in zip(TEXTS, found, strict=True):

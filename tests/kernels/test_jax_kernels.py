@@ -1,4 +1,4 @@
-"""Attention on JAX in chunks of queries equals full attention, in outputs and gradients."""
+"""Attention on JAX in chunks of rows and queries equals full attention, with its gradients."""
 
 from __future__ import annotations
 

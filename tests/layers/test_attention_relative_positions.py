@@ -34,6 +34,7 @@ def test_only_the_distance_counts(name: str) -> None:
 
 
 def test_keys_count_in_one_of_them() -> None:
+    """Only `relative_key_query` scores depend on the keys."""
     query, key = _heads(5)
     for name, same in (("relative_key", True), ("relative_key_query", False)):
         layer = RELATIVE[name](12, 4)

@@ -77,6 +77,7 @@ def test_it_computes_the_same(
     prepared: list[keras.layers.Layer],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    """A direct call has the output and dtype of a call that Keras prepares."""
     make, options = LAYERS[name]
     layer = as_built(make(policy), X)
     owner = Owner(lambda x: layer(x, **options), dtype=policy)
@@ -232,6 +233,7 @@ def test_quantize_of_a_model_reaches_every_kernel_and_table() -> None:
 def test_a_layer_whose_output_may_have_a_layout(
     prepared: list[keras.layers.Layer], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Keras prepares every call while a distribution is set."""
     dense = _dense()
     monkeypatch.setattr(core, "distribution", object)
     prepared.clear()
@@ -296,6 +298,7 @@ def test_training_is_found_by_keras_where_the_caller_does_not_say_it() -> None:
 
 
 def test_training_may_be_said_to_every_layer(prepared: list[keras.layers.Layer]) -> None:
+    """Each layer accepts the argument `training` in a direct call."""
     dense = _dense()
     prepared.clear()
     np.testing.assert_array_equal(numpy(dense(_tensor(), training=True)), numpy(dense(_tensor())))
@@ -304,6 +307,7 @@ def test_training_may_be_said_to_every_layer(prepared: list[keras.layers.Layer])
 
 @torch_alone  # other backends collect a loss of symbolic tensors too
 def test_a_loss_is_that_of_the_last_call() -> None:
+    """A layer keeps only the loss of its last call."""
     layer = HiddenDistance()
     mask = keras.ops.ones((2, 3), dtype="int32")
     for _ in range(3):

@@ -82,6 +82,7 @@ def test_draws_by_the_distribution():
 
 
 def test_what_is_measured_is_drawn_alike():
+    """Outside training, the same tokens are sampled in every call and no seed advances."""
     layer = TokenReplacement()
     before = numpy(layer.seed_generator.state.value)
     logits = np.zeros((2, 3, 20), "float32")

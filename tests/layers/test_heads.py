@@ -127,6 +127,7 @@ LABELS = DRAW.integers(0, CLASSES, (3, 5)).astype("int32")
 
 @pytest.mark.parametrize("chunks", [1, 2, 5, CLASSES, 100])
 def test_they_are_those_of_the_whole_table(chunks: int) -> None:
+    """Losses in chunks equal the losses over the whole table, with their gradients."""
     labels = ops.convert_to_tensor(LABELS)
 
     def whole(*x: Any) -> Any:

@@ -13,6 +13,7 @@ IDS = np.arange(24).reshape(2, 3, 4).astype("int32")
 
 
 def test_there_and_back() -> None:
+    """MergeChoices makes one row of each choice, and SplitChoices restores the axis."""
     merged = numpy(MergeChoices()(IDS))
     np.testing.assert_array_equal(merged, IDS.reshape(6, 4))
     scores = merged[:, :1].astype("float32")

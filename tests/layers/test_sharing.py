@@ -45,6 +45,7 @@ def test_copies_that_were_made_one_by_one_are_independent() -> None:
 
 
 def test_copies_of_layers_that_met_in_no_graph_are_independent() -> None:
+    """Layers from different graphs share no parts after `from_config`."""
     block = _block()
     for layer in (block, first := FirstToken(block)):
         _of(layer)

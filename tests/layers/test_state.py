@@ -99,6 +99,7 @@ QUANTIZER = keras.saving.serialize_keras_object(keras.quantizers.Int8Quantizatio
     ],
 )
 def test_another_form_is_refused(bad: Any) -> None:
+    """A value that is not the state of a layer is refused and changes nothing."""
     encoder = BertEncoder(TINY)
     with pytest.raises(ValueError, match="not the state of a layer"):
         state.set_state(encoder, bad)
@@ -107,6 +108,7 @@ def test_another_form_is_refused(bad: Any) -> None:
 
 @pytest.mark.parametrize("key", ["trainable", "trainable_variables"])
 def test_a_name_that_the_model_has_not(key: str) -> None:
+    """A state that names an unknown layer is refused."""
     with pytest.raises(ValueError, match="names 'block_7', and this model has no layer"):
         state.set_state(BertEncoder(TINY), {key: {"block_7": False}})
 

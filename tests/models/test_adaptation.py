@@ -44,6 +44,7 @@ def _fit(task: Any, epochs: int = 3, **options: Any) -> None:
 
 @pytest.mark.parametrize("layers", [("query", "value"), tuple(adaptation.LAYERS)])
 def test_it_begins_as_nothing(layers: tuple[str, ...]):
+    """New adapters do not change the outputs, and only their weights are trainable."""
     encoder = _encoder()
     x, plain = contracts.inputs_of(encoder), {weight.path for weight in encoder.weights}
     expected, size = numpy(encoder(x)), encoder.count_params()
@@ -336,6 +337,7 @@ def test_pruning_twice_is_pruning_once(encoder: BertEncoder):
 
 
 def test_pruned_attention_looks_as_before(encoder: BertEncoder):
+    """The remaining heads keep their attention probabilities."""
     x = contracts.inputs_of(encoder)
     pruned = encoder.prune_heads({0: [1]}).with_outputs(attentions=True)
     before = numpy(encoder.with_outputs(attentions=True)(x)[features.ATTENTIONS][0])

@@ -63,6 +63,7 @@ def test_loss_and_gradients_are_those_over_the_whole_encoder(
 
 @pytest.mark.parametrize("hidden_activation", [None, "tanh"])
 def test_of_texts_the_first_token_is_enough(hidden_activation: str | None) -> None:
+    """Text classification computes the first token alone in the last block."""
     config = TINY.replace(**_FIXED, pooler=hidden_activation is None)
     task: Any = SequenceClassifier(
         BertEncoder(config), 3, hidden_activation=hidden_activation, dropout=0.0

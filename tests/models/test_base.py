@@ -136,6 +136,7 @@ def pooler(encoder: BertEncoder) -> list[Any]:
 def test_it_decays_on_no_backend_and_another_task_may_train_it(
     encoder: BertEncoder, pooler: list[Any]
 ) -> None:
+    """Weight decay leaves an unused pooler unchanged, and a task that uses it trains it."""
     reader, task = SequenceClassifier(encoder, 2), MaskedLM(encoder)
     contracts.as_trained(reader)
     before = [contracts.numpy(weight).copy() for weight in pooler]
@@ -149,6 +150,7 @@ def test_it_decays_on_no_backend_and_another_task_may_train_it(
 
 
 def test_who_reads_it_trains_it(encoder: BertEncoder, pooler: list[Any]) -> None:
+    """The pooler is trainable in a task that uses it, and fixed in others."""
     reader = SequenceClassifier(encoder, 2)
     assert {id(weight) for weight in pooler} <= set(_ids(reader.trainable_weights))
     own = SequenceClassifier(encoder, 2, hidden_activation="tanh")
@@ -161,6 +163,7 @@ def test_who_reads_it_trains_it(encoder: BertEncoder, pooler: list[Any]) -> None
 def test_all_variables_are_of_one_kind(
     encoder: BertEncoder, pooler: list[Any], names: str, is_distilled: bool
 ) -> None:
+    """Each variable is either trainable or not, and an unused pooler is not."""
     task: keras.Model = MaskedLM(encoder)
     if is_distilled:
         task = Distiller(task, MaskedLM(BertEncoder(TINY)))

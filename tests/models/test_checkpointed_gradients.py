@@ -99,6 +99,7 @@ def _products_of_gradients(encoder: BertEncoder) -> int:
 
 
 def test_it_is_saved(tmp_path: Path) -> None:
+    """A file keeps gradient checkpointing, which can be switched off again."""
     encoder = BertEncoder(CONFIG)
     encoder.checkpoint_gradients()
     assert all(block.checkpoints_gradients for block in encoder.blocks)
@@ -110,6 +111,7 @@ def test_it_is_saved(tmp_path: Path) -> None:
 
 
 def test_the_kernels_are_told() -> None:
+    """`describe_kernels` names attention dropout as a reason in training."""
     told = BertEncoder(CONFIG).describe_kernels()
     assert "attention_dropout=0.2" in told["training"]
     told = BertEncoder(CONFIG.replace(attention_dropout=0.0)).describe_kernels()

@@ -100,6 +100,7 @@ def test_other_losses_are_taken(loss: Any) -> None:
 
 
 def test_numbers_are_no_logits() -> None:
+    """A regression task accepts losses that expect probabilities."""
     number = SequenceClassifier(BertEncoder(CONFIG), 1)
     check_losses("binary_crossentropy", ["label"], number.not_logits)
 
@@ -186,6 +187,7 @@ def test_equal_weights_change_nothing() -> None:
 
 
 def test_what_has_no_class_is_refused() -> None:
+    """`class_weight` is refused for unknown labels and for tasks without classes."""
     task = compiled(classifier())
     with pytest.raises(ValueError, match="names or indices of the labels bad, good"):
         task.fit(dataset(examples()), class_weight={2: 1.0}, **QUIET)

@@ -30,6 +30,7 @@ _SMALL = TINY.replace(num_layers=1, dropout=0.0, attention_dropout=0.0)
 
 @pytest.mark.parametrize("is_trained", [False, True])
 def test_a_teacher_stays_as_it_was_set(is_trained: bool, tmp_path: Path) -> None:
+    """A rebuilt distiller keeps whether its teacher is trainable."""
     distiller = Distiller(*(SequenceClassifier(BertEncoder(_SMALL), 3) for _ in range(2)))
     distiller.teacher.trainable = is_trained
     distiller.save(tmp_path / "distiller.keras")
@@ -48,6 +49,7 @@ def _softmax(logits: np.ndarray) -> np.ndarray:
 
 
 def test_the_loss_is_hintons() -> None:
+    """The loss has Hinton's formula for temperature and alpha."""
     rng = np.random.default_rng(0)
     student, teacher = rng.normal(size=(2, 5, 3)).astype("float32")
     labels = np.array([0, 1, 2, 1, 0])
@@ -206,6 +208,7 @@ def test_refused(make: Any, options: dict[str, Any], message: str) -> None:
 
 
 def test_hidden_states_that_a_task_does_not_read() -> None:
+    """`hidden` is refused for a task that does not use the last hidden states alone."""
     config = TINY.replace(num_layers=4)
     tasks = [TokenClassifier(BertEncoder(config), 3, representation="mix") for _ in range(2)]
     with pytest.raises(ValueError, match=r"compares the last hidden states .* Pass hidden=0\.0"):

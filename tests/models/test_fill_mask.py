@@ -61,7 +61,7 @@ def test_both_come_back_from_their_config() -> None:
 
 
 def test_contract(tmp_path):
-    """The task fulfils the contract. Without dropout, the fused attention kernel is trained too."""
+    """The task passes the checks of all tasks. Without dropout, the fused kernel is trained too."""
     config = TINY.replace(num_layers=1, pooler=False, dropout=0.0, attention_dropout=0.0)
     contracts.check_task(MaskedLM, config, tmp_path)
 

@@ -59,6 +59,7 @@ def test_keras_receives_the_inputs_alone(name: str, monkeypatch: pytest.MonkeyPa
 
 @pytest.mark.parametrize("name", every_model.MODELS)
 def test_what_is_no_batch_is_refused_by_name(name: str) -> None:
+    """Unknown or repeated keys, tensors and lists are refused, and the message names them."""
     model = every_model.model(name)
     x = every_model.inputs(model)
     tokens = x["token_ids"]

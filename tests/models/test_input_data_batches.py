@@ -257,7 +257,10 @@ def test_a_model_of_the_users_own(around: tuple[BertEncoder, keras.Model], sourc
 
 @pytest.mark.parametrize("trainable", [True, False])
 def test_unchecked_ids_leave_no_weight_without_a_number(trainable: bool) -> None:
-    """A token id outside the table makes no weight NaN, in a user's functional model either."""
+    """An unchecked token id outside the table makes no weight NaN.
+
+    The functional models of users do not check their inputs.
+    """
     encoder = BertEncoder(TINY.replace(num_layers=1, pooler=False))
     encoder.trainable = trainable
     packed = encoder.at_positions(packed=True)

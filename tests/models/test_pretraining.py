@@ -24,9 +24,9 @@ _HEAD = [
 
 
 def test_contract(tmp_path):
-    """The task fulfils the contract.
+    """The task passes the checks of all tasks.
 
-    Each further dropout would cost seconds of compile time on JAX.
+    Further dropout costs seconds of compiling on JAX.
     """
     contracts.check_task(Pretrainer, TINY.replace(num_layers=1, dropout=0.0), tmp_path)
 

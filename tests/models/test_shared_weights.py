@@ -164,6 +164,7 @@ def test_a_tied_head_is_tied_after_every_operation(tmp_path: Path) -> None:
 
 
 def test_a_file_names_no_other_method() -> None:
+    """A config of a view may name only methods that make views."""
     config = BertEncoder(TINY).first_token().get_config()
     with pytest.raises(ValueError, match="`view` must be one of with_outputs"):
         EncoderView.from_config({**config, "view": "save_to_preset"})

@@ -193,6 +193,7 @@ def test_format(kind: str, representation: str, tmp_path):
 
 
 def test_a_head_may_be_put_on_any_checkpoint(tmp_path):
+    """A task opens an encoder's checkpoint with a new head if `allow_missing` names it."""
     encoder = contracts.as_trained(BertEncoder(FOUR))
     encoder.save_to_preset(tmp_path)
     task = TokenClassifier.from_preset(

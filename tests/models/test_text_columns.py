@@ -234,6 +234,7 @@ def test_texts_come_alone_or_in_pairs() -> None:
 
 
 def test_rows_of_indices_are_no_flags() -> None:
+    """In multi-label targets, rows of 0 and 1 are label indices, not flags."""
     assert targets_from([(0, 1), (1, 0)], LABELS, "multi_label") == [
         ("bad", "good"),
         ("good", "bad"),
@@ -245,6 +246,7 @@ def test_rows_of_indices_are_no_flags() -> None:
 
 
 def test_an_index_below_zero_is_no_label_from_the_end() -> None:
+    """A negative label index is refused."""
     for y, problem in (([-1], "single_label"), ([(0, -1)], "multi_label")):
         with pytest.raises(DataError, match="row 0 has the label index -1"):
             targets_from(y, LABELS, problem)

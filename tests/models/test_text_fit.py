@@ -311,6 +311,7 @@ def test_every_task_trains_on_text_and_predicts(name: str, monkeypatch: pytest.M
 
 @pytest.mark.parametrize("name", sorted(set(every_model.classes_below(models.Task)) - {*DATA}))
 def test_a_task_of_features_alone_says_so(name: str) -> None:
+    """A task that takes no text refuses text and says so."""
     cls = every_model.classes_below(models.Task)[name]
     task = task_over(cls, BertEncoder(CONFIG), tokenizer=Tokenizer(VOCABULARY))
     with pytest.raises(ValueError, match="takes features, not text"):

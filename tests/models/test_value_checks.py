@@ -177,11 +177,13 @@ def test_a_loss_that_is_the_users_own_takes_any_label() -> None:
     ],
 )
 def test_losses_of_classes(loss: Any) -> None:
+    """The number of classes is known only for losses with integer labels."""
     assert label_classes(loss, (None, None, 4)) == 4
     assert label_classes(keras.losses.CategoricalCrossentropy(), (None, 4)) is None
 
 
 def test_numbers_of_every_kind() -> None:
+    """Arrays and tensors of every integer and float type are accepted."""
     checks = ValueChecks(every_model.model("encoder"))
     x = every_model.inputs(every_model.model("encoder"))
     for dtype in ("int8", "uint8", "int64", ">i4", "float16", "float64"):

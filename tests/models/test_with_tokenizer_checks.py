@@ -21,6 +21,7 @@ def _tokenizer(size: int) -> Tokenizer:
 
 
 def test_the_encoder_of_a_task_and_itself(encoder: BertEncoder) -> None:
+    """`encoder_for` returns an encoder itself, or the encoder of a task."""
     tokenizer = _tokenizer(TINY.vocab_size)
     assert encoder_for(encoder, tokenizer) is encoder
     assert encoder_for(MaskedLM(encoder), tokenizer) is encoder

@@ -75,5 +75,6 @@ def test_parts_of_texts() -> None:
 
 
 def test_flags_beyond_the_end_are_none() -> None:
+    """Positions beyond the end of a row set no flag."""
     found = basic_words.flags_at(tf.constant([0, 2, 2, 3], tf.int64), tf.constant(3))
     assert found.numpy().tolist() == [True, False, True]

@@ -71,6 +71,7 @@ def test_numbers(encoder, tokenizer, texts) -> None:
 
 
 def test_labels_of_texts_read_apart(encoder, tokenizer, texts) -> None:
+    """Classification of pairs whose texts are encoded separately equals the predictor's."""
     task = SentencePairs(encoder(), loss="classification", num_classes=2)
     predictor, graph = both(task, tokenizer)
     expected = predictor.predict_labels(texts, texts[::-1])
@@ -123,6 +124,7 @@ def test_fills(encoder, tokenizer, texts) -> None:
 
 
 def test_sentences_that_follow(encoder, tokenizer, texts) -> None:
+    """Next sentence probabilities equal the predictor's."""
     predictor, graph = both(Pretrainer(encoder()), tokenizer)
     found = graph.follows(strings(texts), strings(texts[::-1]))["score"]
     np.testing.assert_allclose(found, predictor.next_sentence(texts, texts[::-1]), atol=1e-5)

@@ -93,6 +93,7 @@ def modules(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
 
 
 def test_before_the_import(modules: pytest.MonkeyPatch) -> None:
+    """Telemetry is switched off before its library is imported."""
     modules.setitem(sys.modules, "openvino_telemetry", None)
     switch_off_telemetry()
     assert os.environ["ORT_DISABLE_TELEMETRY"] == "1"
@@ -101,12 +102,15 @@ def test_before_the_import(modules: pytest.MonkeyPatch) -> None:
 
 
 def test_what_a_user_has_said_stays(modules: pytest.MonkeyPatch) -> None:
+    """A setting of the user is kept."""
     modules.setenv("ORT_DISABLE_TELEMETRY", "0")
     switch_off_telemetry()
     assert os.environ["ORT_DISABLE_TELEMETRY"] == "0"
 
 
 def test_after_the_import(modules: pytest.MonkeyPatch) -> None:
+    """Telemetry is switched off after its library was imported."""
+
     class Telemetry:
         """Stand-in for the library's telemetry class, which has one instance."""
 
@@ -216,6 +220,7 @@ def test_damaged(tmp_path: Path, text: str, message: str) -> None:
     ("name", "value"), [("max_length", "long"), ("task", None), ("inputs", []), ("prompt", 1)]
 )
 def test_of_other_types(tmp_path: Path, name: str, value: object) -> None:
+    """A manifest value of another type is refused with the name of its key."""
     WRITTEN.write(tmp_path)
     values = json.loads((tmp_path / FILE).read_text())
     (tmp_path / FILE).write_text(json.dumps(values | {name: value}))
