@@ -235,6 +235,7 @@ VALUES = [
 
 @pytest.mark.parametrize("value", VALUES, ids=lambda value: type(value).__name__)
 def test_answers_are_values(value) -> None:
+    """Equal answers have equal hashes, and an answer cannot be changed."""
     fields = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
     assert type(value)(**fields) == value
     assert len({value, type(value)(**fields)}) == 1

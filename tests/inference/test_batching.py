@@ -58,6 +58,7 @@ def test_every_row_is_run_once_beside_rows_like_it(tokenizer) -> None:
 
 
 def test_shapes_are_few(tokenizer) -> None:
+    """Rows of many counts and lengths run in few batch shapes."""
     made = runner(tokenizer, batch_size=6, max_length=80)
     for count in range(1, 14):
         for length in range(1, 81, 7):
@@ -82,6 +83,7 @@ def test_answers_stand_where_their_rows_do(tokenizer) -> None:
 
 
 def test_groups_stay_together(tokenizer) -> None:
+    """Rows of one group, such as the options of a prompt, run in one batch."""
     rows, made = rows_of(*LENGTHS, 8), runner(tokenizer)
     found = made.per_example("sum", rows, group=3)
     sums = np.array([rows[number].sum() for number in range(len(rows))]).reshape(4, 3)
@@ -110,6 +112,7 @@ def test_softmax_and_sigmoid() -> None:
 
 
 def test_one_string_is_no_list() -> None:
+    """A string in place of a list, and columns of unequal length, are refused."""
     check_texts(texts=["a"], others=("b",))
     with pytest.raises(TypeError, match=r"`others` must be a list of strings.*'bbb'"):
         check_texts(texts=["a"], others="bbb")

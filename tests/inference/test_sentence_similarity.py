@@ -40,6 +40,7 @@ def test_means_of_other_models(task, tokenizer) -> None:
 
 
 def test_vectors_of_what_pairs_train(task, tokenizer) -> None:
+    """A pair task returns the vectors of its sentence encoder."""
     model = task("pairs")
     found = Predictor(model, tokenizer, batch_size=2).encode(TEXTS)
     expected = Predictor(model.sentence_encoder, tokenizer)(TEXTS)

@@ -81,6 +81,7 @@ def test_outputs_and_gradients(given: str, divided: str) -> None:
 
 
 def test_who_may_look_nowhere_averages(divided: str) -> None:
+    """If all keys are masked, the result is the mean of the values, as in Keras."""
     mask = PADDING.at[1].set(False)
     found = jax_kernels.cpu_attention(QUERY, KEY, VALUE, None, mask)
     mean = jnp.broadcast_to(VALUE[1].mean(axis=0), found[1].shape)
@@ -89,6 +90,7 @@ def test_who_may_look_nowhere_averages(divided: str) -> None:
 
 @pytest.mark.parametrize("empty", ["rows", "queries", "keys"])
 def test_nothing_to_attend_is_no_error(empty: str, divided: str) -> None:
+    """Empty rows, queries or keys give zeros of the right shape."""
     query = {"rows": QUERY[:0], "queries": QUERY[:, :0]}.get(empty, QUERY)
     key, value = ({"rows": x[:0], "keys": x[:, :0]}.get(empty, x) for x in (KEY, VALUE))
     found = jax_kernels.cpu_attention(query, key, value, None, None)
@@ -209,6 +211,7 @@ def test_compiled_or_not_it_drops_the_same() -> None:
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
 def test_halves_stay_halves(dtype: str) -> None:
+    """Dropout keeps a 16-bit dtype."""
     x, seed = jnp.ones((1000,), dtype), jnp.array([3, 4], jnp.uint32)
     found = jax_kernels.dropped(x, 0.1, seed)
     assert found.dtype == dtype
@@ -216,6 +219,7 @@ def test_halves_stay_halves(dtype: str) -> None:
 
 
 def test_where_a_logit_is_no_number_no_label_is_right() -> None:
+    """If a logit is NaN, no label counts as correct."""
     logits = jnp.array([[0.0, np.nan, 1.0]] * 3)
     assert not jax_kernels.is_highest(jnp.arange(3, dtype="int32"), logits).any()
 

@@ -91,6 +91,7 @@ def test_padding_is_given_as_lengths(asked: list[dict[str, Any]]) -> None:
 def test_what_lengths_cannot_say_is_left_to_keras(
     options: dict[str, Any], asked: list[dict[str, Any]]
 ) -> None:
+    """Other masks and a bias are not passed as lengths of the rows."""
     jax_kernels.attention(*_half(), options.get("bias"), options.get("mask"))
     assert "key_value_seq_lengths" not in asked[0]
 
@@ -124,12 +125,14 @@ def test_what_the_kernel_refuses_is_left_to_keras(
 def test_the_kernel_is_told(
     capability: str, dtype: str, words: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """`attention_kernel` names the kernel for each GPU and dtype."""
     devices = [SimpleNamespace(platform="gpu", compute_capability=capability)]
     monkeypatch.setattr(jax, "devices", lambda: devices)
     assert words in jax_kernels.attention_kernel(dtype, False)
 
 
 def test_an_encoder_tells_it_of_its_own_dtype(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`describe_kernels` uses the compute dtype of the encoder."""
     encoder = BertEncoder(TINY, dtype="mixed_bfloat16")
     assert "few probabilities in memory at once" in encoder.describe_kernels()["inference"]
     told = BertEncoder(TINY, dtype="mixed_float16").describe_kernels()["inference"]

@@ -81,6 +81,7 @@ def test_layer_norm_of_halves_is_computed_in_float32(dtype: str) -> None:
 
 @pytest.mark.skipif(keras.backend.backend() == "jax", reason="this backend has no doubles")
 def test_layer_norm_of_doubles_stays_one() -> None:
+    """Layer normalisation of float64 returns float64."""
     x = ops.convert_to_tensor(X, dtype="float64")
     found = kernels.layer_norm(x, np.ones(16), np.zeros(16), 1e-12, training=True)
     assert keras.backend.standardize_dtype(found.dtype) == "float64"
@@ -186,6 +187,7 @@ def test_the_kernel_is_told() -> None:
 
 
 def test_of_another_backend_it_is_told_as_well(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`attention_kernel` also describes a backend without own kernels."""
     monkeypatch.setattr(kernels, "BACKEND", "openvino")
     assert "openvino's own operations" in kernels.attention_kernel("float32")
 

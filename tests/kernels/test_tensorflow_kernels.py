@@ -56,6 +56,7 @@ def test_a_gradient_of_a_whole_graph_is_the_automatic_one() -> None:
 
 
 def test_a_gradient_that_is_some_rows_of_a_table() -> None:
+    """A custom gradient accepts the sparse gradient of `tf.gather`."""
     x = tf.constant([[2.0], [3.0], [4.0]])
     found = gradient(lambda x: tf.gather(seven_times(x), [0, 2, 2]), x)
     np.testing.assert_array_equal(found, [[7.0], [0.0], [14.0]])

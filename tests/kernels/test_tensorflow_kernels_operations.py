@@ -43,6 +43,7 @@ def test_traced_as_not_traced(name: str, shape: tuple[Any, ...]) -> None:
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
 @pytest.mark.parametrize("name", ["dropped", "layer_norm", "gelu"])
 def test_halves_stay_halves(name: str, dtype: str) -> None:
+    """Outputs and gradients keep a 16-bit dtype."""
     x = tf.cast(X, dtype)
     with tf.GradientTape() as tape:
         tape.watch(x)

@@ -62,6 +62,7 @@ def test_outputs_and_gradients(
 
 
 def test_of_a_slice(torch: Any, linear: Any) -> None:
+    """The product accepts inputs that are not contiguous."""
     x, (_, weight) = torch.randn(4, 6, 16), _weights(torch, transposed=True)
     for part in (x[:, :1], x.transpose(0, 1), x[:, ::2], x.expand(4, 6, 16)):
         found = linear(part, weight.detach())
@@ -120,6 +121,7 @@ def test_what_is_frozen_has_no_gradient(torch: Any, linear: Any) -> None:
 
 
 def test_of_doubles_and_halves(torch: Any, linear: Any) -> None:
+    """The product keeps float64 and bfloat16."""
     for dtype in (torch.float64, torch.bfloat16):
         x, weight = torch.ones(2, 16, dtype=dtype), torch.ones(7, 16, dtype=dtype)
         assert linear(x, weight, gelu=True).dtype == dtype

@@ -63,6 +63,7 @@ def test_a_label_of_minus_100_counts_for_nothing(torch: Any, losses: Any) -> Non
 
 
 def test_of_each_example_by_vmap(torch: Any, losses: Any) -> None:
+    """`torch.func.vmap` gives the gradient of each example."""
     logits, labels = torch.randn(3, 5, CLASSES), torch.randint(0, CLASSES, (3, 5))
 
     def gradient(function: Any) -> Any:
@@ -74,6 +75,7 @@ def test_of_each_example_by_vmap(torch: Any, losses: Any) -> None:
 
 
 def test_of_several_labels_and_of_several_gradients(torch: Any, losses: Any) -> None:
+    """`vmap` works over the labels, and batched gradients are accepted."""
     logits, labels = _given(torch)
     many = torch.stack([labels, (labels + 1) % CLASSES])
     by_labels = torch.func.vmap(

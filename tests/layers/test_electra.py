@@ -69,6 +69,7 @@ def test_puts_tokens_where_masks_were():
 
 
 def test_draws_by_the_distribution():
+    """In training, tokens are sampled from the distribution of the logits."""
     keras.utils.set_random_seed(0)
     layer = TokenReplacement()
     logits = np.log(np.tile([[0.7, 0.2, 0.1]], (400, 1)))[:, None].astype("float32")

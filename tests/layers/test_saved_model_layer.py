@@ -215,6 +215,7 @@ def test_a_preprocessor_imports_tensorflow_text_or_says_that_it_is_needed(
 
 @needs_tensorflow
 def test_what_is_no_layer(tmp_path: Path) -> None:
+    """A folder without a SavedModel, and a module that cannot be called, are refused."""
     import tensorflow as tf
 
     with pytest.raises(ValueError, match="not a SavedModel"):

@@ -71,6 +71,7 @@ def _dropouts(block: TransformerBlock) -> dict[str, keras.layers.Dropout]:
 @pytest.mark.parametrize("relative", [None, "relative_key"])
 @pytest.mark.parametrize("each_its_own", [False, True])
 def test_a_view_of_some_tokens(relative: str | None, each_its_own: bool) -> None:
+    """The block computes some positions with the outputs of the whole block."""
     block = _make(relative_positions=relative, max_positions=7)
     x, mask = _arguments(7)
     if each_its_own:

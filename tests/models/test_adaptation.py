@@ -352,6 +352,7 @@ def test_what_cannot_be_pruned(heads: dict[int, list[int]], encoder: BertEncoder
 
 
 def test_the_first_layers(encoder: BertEncoder):
+    """`keep_layers(2)` returns an encoder with the outputs of the first two layers."""
     x = contracts.inputs_of(encoder)
     states = numpy(encoder.with_outputs(hidden_states=True)(x)[features.HIDDEN_STATES])
     shallow = encoder.keep_layers(2)

@@ -55,6 +55,7 @@ def test_every_input_and_model_has_its_limits() -> None:
 
 @pytest.mark.parametrize("name", every_model.MODELS)
 def test_ids_of_no_table(name: str) -> None:
+    """An id outside its table is refused, in every dtype."""
     model = every_model.model(name)
     x = every_model.inputs(model)
     ValueChecks(model).check(x)
@@ -117,6 +118,7 @@ def _labels(model: Any, name: str) -> np.ndarray:
 
 @pytest.mark.parametrize("name", CLASSES)
 def test_labels_of_no_class(name: str) -> None:
+    """A label that is not a class is refused."""
     model = every_model.model(name)
     x = every_model.inputs(model)
     y = {output: _labels(model, output) for output in CLASSES[name]}
@@ -142,6 +144,7 @@ def test_labels_of_no_class(name: str) -> None:
 
 @pytest.mark.parametrize("name", OF_NUMBERS)
 def test_labels_that_are_not_a_number(name: str) -> None:
+    """A label of NaN is refused."""
     model, output = every_model.model(name), OF_NUMBERS[name]
     x = every_model.inputs(model)
     labels = np.full((3, model.output[output].shape[-1]), 7.0, "float32")

@@ -35,6 +35,7 @@ def test_a_vocabulary_too_large_and_something_else(encoder: BertEncoder) -> None
 
 
 def test_lengths(encoder: BertEncoder) -> None:
+    """`checked_length` accepts 3 to the number of positions, which is also its default."""
     most = TINY.max_positions
     assert checked_length(None, encoder) == most
     assert [checked_length(n, encoder) for n in (3, most)] == [3, most]

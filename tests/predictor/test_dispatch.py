@@ -47,6 +47,7 @@ METHODS = {
 
 @pytest.mark.parametrize("kind", ARGUMENTS)
 def test_a_call_is_what_the_model_is_for(task, tokenizer, kind: str) -> None:
+    """Calling a predictor calls the method of its task."""
     predictor = Predictor(task(kind), tokenizer)
     method = getattr(predictor, METHODS[kind])
     assert_alike(predictor(*ARGUMENTS[kind]), method(*ARGUMENTS[kind]), 0)
@@ -140,6 +141,7 @@ def test_choices(task, tokenizer) -> None:
 
 
 def test_choices_that_are_no_use(task, tokenizer) -> None:
+    """A prompt with fewer than two options, and unequal columns, are refused."""
     predictor = Predictor(task("choices"), tokenizer)
     assert predictor([], []) == []
     with pytest.raises(DataError, match="row 1: a row needs at least two options"):

@@ -227,6 +227,7 @@ def test_a_file_appears_when_all_is_written(tmp_path: Path) -> None:
 
 
 def test_what_is_there_is_kept(tmp_path: Path) -> None:
+    """An existing file is kept unless `overwrite` is given."""
     (tmp_path / "a.csv").touch()
     (tmp_path / "b.csv").mkdir()
     require_new(tmp_path / "c.csv", overwrite=False)

@@ -15,6 +15,7 @@ from tests.contracts import TINY
 
 @pytest.mark.parametrize("kind", ["answers", "vectors"])
 def test_a_predictor_there_and_back(task, tokenizer, tmp_path: Path, kind: str) -> None:
+    """A saved predictor opens with its options and its maximum length."""
     options = {"answers": {"stride": 4, "max_question": 3, "null_threshold": -1.5}, "vectors": {}}
     written = Predictor(task(kind), tokenizer, max_length=12, options=options[kind])
     written.save_to_preset(tmp_path)
