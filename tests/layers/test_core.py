@@ -87,7 +87,7 @@ def test_weights_of_a_plain_layer_for_an_adapted_one(kind: str, tmp_path: Path) 
     ("rank", "message"), [(0, "has an adapter of rank 2, the layer has none"), (3, "ranks must")]
 )
 def test_what_does_not_fit(kind: str, rank: int, message: str, tmp_path: Path) -> None:
-    """A file with adapters of another rank is refused."""
+    """Adapters of another rank, and adapters for a layer without one, are refused."""
     _model(kind, rank=2)[0].save_weights(tmp_path / "model.weights.h5")
     other, _, _ = _model(kind, rank=rank)
     with pytest.raises(ValueError, match=message):
