@@ -221,6 +221,7 @@ def test_every_call_begins_with_the_first_epoch(make: Callable[..., Any], name: 
 
 
 def test_evaluations_are_equal(make: Callable[..., Any]) -> None:
+    """Each evaluation and each prediction reads the same batches."""
     source = pretraining()
     dataset, model = make(source), Recorder.of(source)
     assert model.evaluate(dataset, verbose=0) == model.evaluate(dataset, verbose=0)
@@ -365,6 +366,7 @@ def test_an_endless_dataset_has_no_length(make: Callable[..., Any]) -> None:
 
 
 def test_random_access() -> None:
+    """A `PyDataset` gives any batch of the first epoch by its index."""
     source = supervised()
     dataset = py_dataset(source)
     for index in (3, 0, 5, -1):
@@ -376,6 +378,7 @@ def test_random_access() -> None:
 
 
 def test_workers_are_not_those_of_keras() -> None:
+    """Setting the attribute `workers` of Keras is refused, and the error names the argument."""
     dataset = py_dataset(supervised())
     with pytest.raises(AttributeError, match=r"Pass workers= to bert_keras\.data\.dataset"):
         dataset.workers = 2

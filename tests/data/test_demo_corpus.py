@@ -122,10 +122,12 @@ def test_no_source_files_is_an_error(library: Path, tmp_path: Path) -> None:
     ],
 )
 def test_prose(text: str, paragraphs: list[str]) -> None:
+    """Only paragraphs of English sentences are kept, without code."""
     assert prose(text) == paragraphs
 
 
 def test_what_this_python_ships() -> None:
+    """The running Python gives a large demo corpus without repetitions or code."""
     found = list(demo_documents())
     paragraphs = [paragraph for document in found for paragraph in document]
     text = "\n".join(paragraphs)

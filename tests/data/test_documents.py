@@ -220,6 +220,7 @@ def test_a_million_sentences_in_one_document(tmp_path: Path) -> None:
 
 
 def test_text_the_splitter_panics_at() -> None:
+    """Text on which the sentence splitter fails is kept as one sentence."""
     assert sentences_of("A\u2028. B\u3000.") == ["A\u2028. B\u3000."]
 
 
@@ -268,6 +269,7 @@ def test_a_folder_gives_its_text_files_sorted(tmp_path: Path) -> None:
 
 
 def test_hidden_is_judged_below_the_folder_only(tmp_path: Path) -> None:
+    """A hidden folder that the user names is read."""
     _write(tmp_path, ".cache/a.txt")
     assert _names(tmp_path, tmp_path / ".cache") == [".cache/a.txt"]
 
@@ -459,6 +461,7 @@ def test_unknown_encodings(tmp_path: Path, encoding: str) -> None:
 
 
 def test_values_that_are_text() -> None:
+    """A JSON value is text only if it is a string without NUL and lone surrogates."""
     assert text_value(" \u2028😀", "f:1: 'a'") == " \u2028😀"
     for value, found in (
         (None, r"\. Received: None"),

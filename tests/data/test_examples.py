@@ -136,6 +136,7 @@ def test_numbers_with_a_fraction_are_no_classes(tmp_path: Path) -> None:
 
 
 def test_fractions_beside_names_are_names() -> None:
+    """A column with one value that is no number has text labels."""
     assert label_names(_texts(["3.11", "3.12", "other"])) == ["3.11", "3.12", "other"]
     assert label_names(_texts(["1.2.3", "1.2.4"])) == ["1.2.3", "1.2.4"]
     assert label_names(_texts(["1.0", "0.0"])) == ["0.0", "1.0"]
@@ -149,11 +150,13 @@ def test_names_become_plain_str() -> None:
 
 
 def test_the_classes_that_numbers_mean() -> None:
+    """Numbers are label names if all names are numbers, and class indices otherwise."""
     assert class_numbers(["b", "a"]) == {0: 0, 1: 1}
     assert class_numbers(["1", "2", "5"]) == {1: 0, 2: 1, 5: 2}
     assert class_numbers(["1", "b"]) == {0: 0, 1: 1}
 
 
 def test_places() -> None:
+    """An error names the place of an example, or its number if no place is known."""
     assert place_of(["a:1", "a:5"], 1) == "a:5"
     assert place_of((), 1) == "example 1"

@@ -120,6 +120,7 @@ def test_random_replacements_come_from_the_whole_rest_of_the_vocabulary() -> Non
 @given(length=st.integers(8, 40), rate=st.floats(0.01, 0.99), most=st.integers(1, 12))
 @settings(max_examples=30)
 def test_the_budget_is_kept(unit: str, length: int, rate: float, most: int) -> None:
+    """The number of predictions is at most the masking rate and `max_predictions_per_seq`."""
     ids = text(20, length, seed=length)
     flags = chosen(ids, mask(masking(unit, rate=rate, max_predictions_per_seq=most), ids))
     eligible = (~np.isin(ids, TOKENIZER.special_ids)).sum(axis=1)
@@ -174,6 +175,7 @@ def test_spans_are_runs_of_whole_words() -> None:
 
 
 def test_a_span_has_one_fate_and_keeps_to_its_segment() -> None:
+    """All tokens of a span are replaced in the same way, and no span crosses a separator."""
     ids = text(600)
     masked = mask(masking("span", max_predictions_per_seq=8), ids)
     flags = chosen(ids, masked)
@@ -234,6 +236,7 @@ def test_a_row_is_masked_the_same_in_any_batch(unit: str) -> None:
 
 
 def test_the_input_is_left_alone_and_types_are_those_of_a_model() -> None:
+    """Masking leaves its input unchanged, and returns int32 and float32."""
     ids = text(4)
     before = ids.copy()
     masked = mask(masking(), ids)

@@ -114,6 +114,7 @@ def test_the_rate_is_the_share_of_predicted_tokens() -> None:
 
 
 def test_most_predicted_tokens_are_hidden() -> None:
+    """About 80% of the predicted tokens are replaced by [MASK]."""
     source, hidden, total = made(seed=3), 0, 0
     for epoch in range(40):
         x, _, weights = source.batch_of(epoch, np.arange(5))

@@ -145,6 +145,7 @@ LENGTHS = st.integers(1, 40)
 
 @given(a=LENGTHS, b=LENGTHS, room=st.integers(2, 50))
 def test_truncate_is_the_loop_of_the_recipe(a: int, b: int, room: int) -> None:
+    """`truncate` gives the result of BERT's loop, which shortens the longer segment."""
     kept_a, kept_b = truncate(np.array([a]), np.array([b]), room)
     while a + b > room:
         if a > b:
@@ -156,6 +157,7 @@ def test_truncate_is_the_loop_of_the_recipe(a: int, b: int, room: int) -> None:
 
 
 def test_truncate_lets_a_single_segment_be() -> None:
+    """`truncate` leaves single segments that fit unchanged."""
     kept_a, kept_b = truncate(np.array([4, 9]), np.array([0, 0]), 9)
     assert kept_a.tolist() == [4, 9]
     assert kept_b.tolist() == [0, 0]
@@ -170,6 +172,7 @@ def test_front_share_counts_one_bit_per_token(removed: int, row: int) -> None:
 
 
 def test_front_share_is_fair() -> None:
+    """Tokens are removed from the front and the end with equal probability."""
     raw = Draws(1, 0).rows(Stream.CROP, 0, 10_000, 2)
     share = front_share(np.full(10_000, 100), raw)
     assert abs(share.mean() - 50) < 5 * np.sqrt(25 / 10_000)

@@ -54,6 +54,7 @@ def test_figures_of_a_plain_corpus(loss: str) -> None:
 
 
 def test_what_is_left_out_is_told() -> None:
+    """The statistics contain the share of dropped text."""
     documents = [[[5, 6, 7]]] * 90 + [[[8, 9], [10, 11]]] * 10
     source = PretrainingExamples(
         Corpus.from_ids(documents), TOKENIZER, sequence_length=16, batch_size=2

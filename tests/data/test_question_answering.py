@@ -133,6 +133,7 @@ def test_a_few_examples_stand_for_all(tmp_path: Path) -> None:
 
 
 def test_the_first_form_of_cmrc(tmp_path: Path) -> None:
+    """The first format of CMRC 2018 is read."""
     entry = {"query_id": "Q_0", "query_text": "谁?", "answers": ["鲍勃", "安"]}
     article = {"context_id": "P", "context_text": "安见鲍勃。", "qas": [entry], "title": "T"}
     path = tmp_path / "a.json"
@@ -258,6 +259,7 @@ def test_an_answer_within_a_word_is_widened_to_pieces() -> None:
 
 
 def test_parts_without_the_answer_say_cls() -> None:
+    """Windows without the answer have [CLS] as their label."""
     found = labelled(TOKENIZER, ask("hello"))
     assert set(found) == {None, "hello"}
     assert found[0] is None or found[-1] is None

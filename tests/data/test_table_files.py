@@ -120,6 +120,7 @@ def test_labels_in_front_of_texts(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["a.tsv", "a.TSV.gz"])
 def test_marks_and_compression(tmp_path: Path, name: str) -> None:
+    """Byte order marks, gzip files and UTF-16 are read."""
     data = "\ufefftext\tlabel\nä\t1\n".encode()
     assert _rows(tmp_path, data, ["text"], name=name) == [(2, ["ä"])]
     assert _rows(tmp_path, gzip.compress(data), ["text"], name=name) == [(2, ["ä"])]

@@ -135,6 +135,7 @@ def test_unknown_schemes() -> None:
 
 
 def test_all_that_is_wrong_is_named() -> None:
+    """One error names all wrong tags of a sentence."""
     with pytest.raises(DataError) as caught:
         to_bio(["X-A", "O", "Y-A", "I-B"], "bioes")
     assert re.findall(r"tag (\d)", str(caught.value)) == ["0", "2", "3"]

@@ -55,6 +55,7 @@ def test_a_lock_that_is_held_is_not_entered_again(tmp_path):
 
 
 def test_a_killed_run_is_taken_over_though_its_worker_lives(tmp_path):
+    """The lock of a killed run is taken over, even if its worker process is still alive."""
     root = Path(__file__).parents[2]
     arguments = [sys.executable, "-c", _OTHER_RUN, str(root), str(tmp_path)]
     with subprocess.Popen(arguments, stdout=subprocess.PIPE, text=True) as other:

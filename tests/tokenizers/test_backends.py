@@ -172,6 +172,7 @@ def test_round_trip(name: str, foreign_folders, tmp_path):
 
 
 def test_which_pieces_go_on_with_a_word(foreign_folders):
+    """Pieces without the mark of a word's start continue a word, except special tokens."""
     for name, start in (("roberta", "\u0120"), ("xlm_roberta", "\u2581")):
         tokenizer = Tokenizer.from_preset(foreign_folders[name])
         flags = dict(zip(tokenizer.vocabulary, tokenizer.continuation, strict=True))
@@ -190,6 +191,7 @@ def test_a_row_of_text_is_padded(foreign_folders):
 
 
 def test_in_the_graph_there_is_only_wordpiece(foreign_folders):
+    """The in-graph tokenizer refuses a tokenizer that is no WordPiece."""
     pytest.importorskip("tensorflow_text", reason="needs TensorFlow, as its backend has")
     from bert_keras.tokenizers.tf_tokenizer import InGraphTokenizer
 

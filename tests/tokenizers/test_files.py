@@ -288,6 +288,7 @@ def test_an_uncased_tokenizer_stays_as_it_is(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("steps", [None, "one", "several", "lower"])
 def test_other_engines_lower_case_first(steps: str | None, tmp_path: Path) -> None:
+    """With `do_lower_case` BPE tokenizers lower-case the text first, but only once."""
     ids = {"<s>": 0, "<pad>": 1, "</s>": 2, "<unk>": 3, "<mask>": 4, "w": 5, "W": 6}
     engine = Engine(models.BPE(ids, []))
     if steps == "lower":

@@ -81,6 +81,7 @@ def test_any_text_equals_transformers(text, pair, max_length, switch, reference_
 @settings(deadline=None, derandomize=True, max_examples=400)
 @given(text=any_text | broken_text)
 def test_is_total_and_offsets_stay_inside(text, tokenizer):
+    """Any text is encoded, and offsets ascend within the text."""
     encoding = tokenizer.encode(text, add_special_tokens=False)
     assert tokenizer([text])["token_ids"].tolist() == [tokenizer.encode(text).ids]
     starts = [start for start, _ in encoding.offsets]

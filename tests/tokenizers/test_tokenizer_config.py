@@ -30,6 +30,7 @@ def test_nothing_there(tmp_path):
 
 
 def test_the_config_comes_before_the_map(tmp_path):
+    """tokenizer_config.json takes precedence over special_tokens_map.json."""
     roles = {"cls_token": "a", "sep_token": {"content": "b", "lstrip": False}, "pad_token": None}
     (tmp_path / "special_tokens_map.json").write_text(json.dumps(roles))
     assert TokenizerConfig.read(tmp_path).tokens == {"cls": "a", "sep": "b"}
