@@ -180,7 +180,7 @@ def serve_check(
     failed = 0
     for check in checking.checks(client):
         mark = Text("passed", "green") if check.passed else Text("FAILED", "red")
-        console.print(mark, f"{check.name}: {check.told}")
+        console.print(mark, f"{check.name}: {check.details}")
         failed += not check.passed
     if failed:
         raise ArtifactError(

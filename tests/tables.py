@@ -13,6 +13,6 @@ from bert_keras.data.table_files import read_rows
 def rows_of(path: Path, columns: Sequence[str | int], **options: Any) -> list[Any]:
     """Return all rows that `read_rows` yields; raise an error for invalid rows."""
     rows: list[Any] = []
-    with ErrorCollector().whole() as faults:
-        rows += read_rows(path, columns, faults, **options)
+    with ErrorCollector().whole() as errors:
+        rows += read_rows(path, columns, errors, **options)
     return rows

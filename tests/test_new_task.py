@@ -249,8 +249,7 @@ def test_a_saved_model_answers(tokenizer: Tokenizer, tmp_path: Path) -> None:
     tensorflow: Any = pytest.importorskip("tensorflow")
     pytest.importorskip("tensorflow_text")
     from bert_keras.export.graph import signatures
-    from bert_keras.export.graph.text_classification import Texts as GraphTexts
-    from bert_keras.export.graph.text_classification import call_model
+    from bert_keras.export.graph.text_classification import GraphTexts, call_model
 
     def seconds(predictor: Predictor, in_graph: Any) -> dict[str, Any]:
         texts = GraphTexts(predictor.task, in_graph, max_length=predictor.max_length)

@@ -99,9 +99,11 @@ def tf_dataset(
     leaves = tf.nest.flatten(template)
 
     def build(index):
+        """Return the arrays of batch `index`, an int64 scalar, in a flat list."""
         return tf.nest.flatten(batches(int(index)))
 
     def load(index):
+        """Return batch `index`, an int64 scalar, as tensors in the structure of a batch."""
         tensors = tf.numpy_function(build, [index], [leaf.dtype for leaf in leaves])
         for tensor, leaf in zip(tensors, leaves, strict=True):
             tensor.set_shape(leaf.shape if examples.fixed_shapes else [None] * leaf.ndim)
@@ -223,9 +225,11 @@ def _numbers(passes: Passes) -> Any:
     import tensorflow as tf
 
     def start():
+        """Begin a pass, and return the number of its first batch."""
         return np.int64(passes.start())
 
     def numbers(_):
+        """Return the numbers of the batches of a pass that begins when they are read."""
         first = tf.ensure_shape(tf.numpy_function(start, [], tf.int64), [])
         return tf.data.Dataset.range(first, first + passes.length)
 
@@ -261,6 +265,7 @@ def _tensorflow_class(base: Any) -> Any:
             return _in_passes(super().with_options(*arguments, **options), self.passes)
 
         def cardinality(self):
+            """Return the number of batches, and announce the next pass."""
             # Keras asks when it creates a reader and when it resets one, and at no other time.
             if self.passes is not None:
                 self.passes.announce()
@@ -326,6 +331,7 @@ def _batches_classes() -> tuple[Any, Any]:
 
         @property
         def workers(self) -> int:
+            """The number of Keras's workers: one, which reads the batches in their order."""
             # Keras reads this when it creates a reader, and at no other time.
             self._end_pass(self.passes.announce)
             self._is_new, self._is_reading = True, False
@@ -358,9 +364,11 @@ def _batches_classes() -> tuple[Any, Any]:
             return self._read(index % len(self))
 
         def on_epoch_begin(self) -> None:
+            """Keras: begin to read batches one after another."""
             self._is_reading = True
 
         def on_epoch_end(self) -> None:
+            """Keras: stop reading; a reset of a reader ends the pass."""
             if not self._is_reading:  # Keras resets a reader
                 self._end_pass(self.passes.announce)
             elif self._is_new and (self._left or len(self) == 1):

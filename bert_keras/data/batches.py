@@ -231,6 +231,7 @@ class BatchCache:
 
 
 def _copy_rows(batch: Batch, rows: slice) -> Batch:
+    """Return copies of some rows of a batch, which do not keep its arrays alive."""
     x, y, weights = (
         {name: values[rows].copy() for name, values in arrays.items()} for arrays in batch
     )

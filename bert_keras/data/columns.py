@@ -133,18 +133,18 @@ def words_of_rows(name: str, column: Any, places: Sequence[str] = ()) -> list[li
         DataError: `column` is one str or no column, or rows hold something other than str. The
             message names the first 20 of these.
     """
-    faults = ErrorCollector()
+    errors = ErrorCollector()
     rows: list[list[str]] = []
     row_name = _row_names(places)
     for number, row in enumerate(values_of(name, column)):
         if is_plain(row):
             rows.append(list(row))
             continue
-        with faults.row():
+        with errors.row():
             name_of_row = f"{row_name(number)}: {name}"
             words = values_of(name_of_row, row)
-            rows.append(_convert_all(_text, name_of_row, words, "item {}".format, faults))
-    faults.check()
+            rows.append(_convert_all(_text, name_of_row, words, "item {}".format, errors))
+    errors.check()
     return rows
 
 
@@ -178,10 +178,10 @@ def _converted(
     """
     if is_plain(column):
         return cast("list[Any]", column) if isinstance(column, list) else list(column)
-    faults = ErrorCollector()
+    errors = ErrorCollector()
     values = values_of(name, column, kind)
-    converted = _convert_all(convert, name, values, _row_names(places), faults)
-    faults.check()
+    converted = _convert_all(convert, name, values, _row_names(places), errors)
+    errors.check()
     return converted
 
 
@@ -190,7 +190,7 @@ def _convert_all(
     name: str,
     values: Iterable[Any],
     row_name: Callable[[int], str],
-    faults: ErrorCollector,
+    errors: ErrorCollector,
 ) -> list[Any]:
     """Convert values. Leave out those that raise `_Unfit`, and add an error for each of them."""
     converted: list[Any] = []
@@ -199,7 +199,7 @@ def _convert_all(
             converted.append(convert(value))
         except _Unfit as reason:
             shown = f"{value!r:.{_SHOWN}}"
-            faults.add(DataError(f"{name}: {row_name(number)} {reason.message(shown)}"))
+            errors.add(DataError(f"{name}: {row_name(number)} {reason.message(shown)}"))
     return converted
 
 
@@ -317,6 +317,7 @@ def _decoded(value: bytes) -> str:
 
 
 def _require_value(value: Any) -> None:
+    """Raise `_Unfit` for a missing value."""
     if _is_missing(value):
         raise _Unfit("is missing", "Drop the rows without a value, or fill them.")
 
@@ -378,8 +379,7 @@ def class_names(num_classes: int | None, labels: Sequence[str] | None) -> list[s
     is_count = not isinstance(num_classes, bool) and isinstance(num_classes, Integral)
     if not is_count or num_classes < 1:
         raise ValueError(
-            "`num_classes` must be an integer of at least 1. "
-            f"Received: num_classes={num_classes!r:.100}"
+            f"`num_classes` must be an integer of at least 1. Received: {num_classes=!r:.100}"
         )
     if labels is None:
         return [f"LABEL_{i}" for i in range(num_classes)]

@@ -31,14 +31,11 @@ from bert_keras.tokenizers.vocabulary import Progress, no_progress
 
 ENDINGS = (".txt", ".jsonl", ".gz")  # of the files that are taken from a folder
 MAX_LINE = 2**27  # characters
-
 Source = str | os.PathLike[str]
-
 _GZIP = b"\x1f\x8b"
 # First bytes of files that are not text in UTF-8, so that the message can name their format.
 _FOREIGN = {
-    b"\xff\xfe": "UTF-16",
-    b"\xfe\xff": "UTF-16",
+    **dict.fromkeys((b"\xff\xfe", b"\xfe\xff"), "UTF-16"),
     b"PK\x03\x04": "a zip archive",
     b"BZh": "a bzip2 file",
     b"\xfd7zXZ": "an xz file",
@@ -68,15 +65,13 @@ def find_files(source: Source | Iterable[Source]) -> list[Path]:
 
 
 def names_as_given(files: Iterable[Path], source: Source | Iterable[Source]) -> tuple[str, ...]:
-    """Return the names of the files that `find_files` found, with "~" where the source had it.
-
-    A manifest that is given to others then does not tell the home folder of the user.
-    """
+    """Return the names of the files, with "~" in place of the home folder if the source has it."""
     sources = [source] if isinstance(source, str | os.PathLike) else list(source)
     firsts = {Path(item).parts[0] for item in sources if str(item).startswith("~")}
     homes = {first: file_io.expanded(first) for first in firsts}
 
     def name(file: Path) -> str:
+        """Return the path of a file, with the "~" that the source had."""
         for first, home in homes.items():
             if file.is_relative_to(home):
                 return (first / file.relative_to(home)).as_posix()
@@ -136,22 +131,22 @@ def strict_lines(file: Path, encoding: str = "utf-8") -> Iterator[tuple[int, str
         yield number, line
 
 
-def text_value(value: Any, what: str) -> str:
+def text_value(value: Any, name: str) -> str:
     """Return a value of JSON, Parquet or a table, checked to be valid text.
 
     Args:
         value: value in the file.
-        what: place and name of the value, for messages, such as "data.jsonl:3: 'text'".
+        name: place and name of the value, for messages, such as "data.jsonl:3: 'text'".
 
     Raises:
         DataError: the value is not a str, or has NUL or half of a surrogate pair.
     """
     if not isinstance(value, str):
-        raise DataError(f"{what} must be text. Received: {value!r:.200}")
+        raise DataError(f"{name} must be text. Received: {value!r:.200}")
     if bad := "\0" in value or _SURROGATE.search(value):
         kind = "NUL" if bad is True else "half of a surrogate pair"
         raise DataError(
-            f"{what} must be text without {kind}. Received: {value!r:.200}. Remove that character."
+            f"{name} must be text without {kind}. Received: {value!r:.200}. Remove that character."
         )
     return value
 
@@ -190,7 +185,10 @@ def numbered_lines(
             "Download or compress the file again."
         ) from error
     except OSError as error:
-        raise DataError(f"{file}: cannot be read: {error.strerror or error}.") from error
+        reason = error.strerror or error
+        raise DataError(
+            f"{file}: cannot be read: {reason}. Correct the path or the file."
+        ) from error
 
 
 def _decoded(
@@ -203,6 +201,7 @@ def _decoded(
 
 
 def _is_utf8(encoding: str | None) -> bool:
+    """Return whether an encoding is UTF-8 under any of its names; None stands for it."""
     return encoding is None or codecs.lookup(encoding).name == "utf-8"
 
 
@@ -248,7 +247,6 @@ def _first_replaced(file: Path, encoding: str | None) -> int:
 LAYOUTS = ("text", "sentences")
 MAX_SENTENCE = 4_096  # characters, more than a model reads at once
 MAX_DOCUMENT = 2**27  # characters
-
 _LINE_END = re.compile(r"\r\n|\r|\n")
 _WIDE_SPACE = re.compile(r"[^\S\x00-\x7f]")
 
@@ -351,11 +349,11 @@ class Documents:
         for number, line in lines:
             if record := line.strip():
                 text = _text_of(record, self.field, f"{file}:{number}")
-                parts = _LINE_END.split(text)
-                if document := [s for part in parts for s in self._sentences(part)]:
+                if document := [s for part in _LINE_END.split(text) for s in self._sentences(part)]:
                     yield document
 
     def _sentences(self, text: str) -> list[str]:
+        """Return the sentences of a line, which is one sentence if the layout is not "text"."""
         return sentences_of(text, self.language if self.layout == "text" else None)
 
 
@@ -389,7 +387,8 @@ def _text_of(line: str, key: str, place: str) -> str:
     try:
         record = json.loads(line)
     except (ValueError, RecursionError) as error:
-        raise DataError(f"{place}: not JSON: {error}. Received: {line[:80]!r}") from None
+        reason = f"not JSON: {error}. Received: {line[:80]!r}"
+        raise DataError(f"{place}: {reason}. Write one JSON object on each line.") from None
     if not file_io.is_object(record) or key not in record:
         received = f"the keys {list(record)}" if file_io.is_object(record) else repr(record)
         reason = f"the line must be an object with the key {key!r}. Received: {received:.200}"

@@ -342,13 +342,13 @@ def labels_of_rows(examples: Texts) -> list[tuple[Any, ...]]:
         DataError: names and numbers are mixed, a number has a fraction, or a row has the same
             number twice.
     """
-    faults = ErrorCollector()
+    errors = ErrorCollector()
     rows: list[tuple[Any, ...]] = []
     kind: type[Any] | None = None
     for index, target in enumerate(examples.targets or ()):
         row = tuple(map(_whole, target if isinstance(target, tuple) else (target,)))
         rows.append(row)
-        with faults.row():
+        with errors.row():
             place = place_of(examples.places, index)
             for label in row:
                 if isinstance(label, float):
@@ -364,7 +364,7 @@ def labels_of_rows(examples: Texts) -> list[tuple[Any, ...]]:
                     f"{place}: a row must name each label once. Received: {target!r}. Pass the "
                     "numbers of the labels that the row has, not a 0 or 1 for every class."
                 )
-    faults.check()
+    errors.check()
     return rows
 
 
@@ -384,11 +384,11 @@ def _refuse_fractions(examples: Texts, rows: Sequence[tuple[Any, ...]]) -> None:
 
     A file of scores has these. As labels they would be a class for every score.
     """
-    faults = ErrorCollector()
+    errors = ErrorCollector()
     for index, row in enumerate(rows):
         if fractions := [label for label in row if not float(label).is_integer()]:
-            faults.add(_fraction(place_of(examples.places, index), fractions[0]))
-    faults.check()
+            errors.add(_fraction(place_of(examples.places, index), fractions[0]))
+    errors.check()
 
 
 def _fraction(place: str, label: Any) -> DataError:

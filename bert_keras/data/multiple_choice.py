@@ -64,11 +64,11 @@ def read_choices(
     is_list = isinstance(options, str | int)
     option_columns: list[Column] = [options] if isinstance(options, str | int) else list(options)
     other_columns = [column for column in (prompt, lead, answer) if column is not None]
-    faults = ErrorCollector()
+    errors = ErrorCollector()
     rows = read_rows(
         path,
         [*other_columns, *option_columns],
-        faults,
+        errors,
         format=format,
         header=header,
         quoting=quoting,
@@ -81,7 +81,13 @@ def read_choices(
     places: list[str] = []
 
     def add_row(place: str, others: dict[Column, Any], in_columns: list[Any]) -> None:
-        # `others`: prompt, lead and answer by column; `in_columns`: the options, or their list.
+        """Add the values of one row to `prompts`, `choices`, `answers` and `places`.
+
+        Args:
+            place: "file:line" of the row.
+            others: prompt, lead and answer, by column.
+            in_columns: the options, or one list of them.
+        """
         named = list(zip(option_columns, in_columns, strict=True))
         if is_list:
             in_list = _list(in_columns[0], place)
@@ -100,9 +106,9 @@ def read_choices(
         if answer is not None:
             answers.append(_index(others[answer], len(texts), f"{place}: {answer!r}"))
 
-    with faults.whole():
+    with errors.whole():
         for number, values in rows:
-            with faults.row():
+            with errors.row():
                 others = dict(zip(other_columns, values, strict=False))
                 add_row(f"{path}:{number}", others, values[len(other_columns) :])
     return Choices(
@@ -143,15 +149,15 @@ def _list(value: Any, place: str) -> list[Any]:
     return value
 
 
-def _option(value: Any, what: str) -> str:
-    """Return an option, which must be text and not empty. `what` is its place and column."""
-    text = text_value(value, what)
+def _option(value: Any, name: str) -> str:
+    """Return an option, which must be text and not empty. `name` is its place and column."""
+    text = text_value(value, name)
     if not text.strip():
-        raise DataError(f"{what} is empty. Received: {value!r}. Remove the option or the row.")
+        raise DataError(f"{name} is empty. Received: {value!r}. Remove the option or the row.")
     return text
 
 
-def _index(value: Any, count: int, what: str) -> int:
+def _index(value: Any, count: int, name: str) -> int:
     """Return the index of the right one of `count` options, from an index or a letter."""
     index = -1
     if isinstance(value, int) and not isinstance(value, bool):
@@ -163,7 +169,7 @@ def _index(value: Any, count: int, what: str) -> int:
     if not 0 <= index < count:
         last = _LETTERS[count - 1] if count <= len(_LETTERS) else "Z"
         raise DataError(
-            f"{what} must be the index of an option, 0 to {count - 1}, or a letter, A to {last}. "
+            f"{name} must be the index of an option, 0 to {count - 1}, or a letter, A to {last}. "
             f"Received: {value!r:.100}"
         )
     return index

@@ -84,15 +84,15 @@ def pair_examples(
 def _cosines(examples: Texts, max_score: float) -> np.ndarray:
     """Return the scores as cosines, divided by `max_score`: float32 [pairs], from -1 to 1."""
     cosines = targets_of(examples, None, "regression")[:, 0] / max_score
-    faults = ErrorCollector()
+    errors = ErrorCollector()
     for index in np.flatnonzero(np.abs(cosines) > 1.0).tolist():
         score = float(cosines[index]) * max_score
-        faults.add(
+        errors.add(
             DataError(
                 f"{place_of(examples.places, index)}: a score must be from {-max_score:g} to "
                 f"max_score={max_score:g}. Received: {score:g}. Pass the highest score of the "
                 "scale as max_score."
             )
         )
-    faults.check()
+    errors.check()
     return cosines

@@ -98,6 +98,7 @@ def _filled(counts: np.ndarray, row_length: int, most: int) -> list[_Rows]:
     free = [row_length]
 
     def put(space: int, rows: _Rows) -> None:
+        """Add rows with `space` free tokens to the full or the partly filled rows."""
         if not space or rows.examples == most:
             full.append(rows)
             return
@@ -185,11 +186,13 @@ def pack_batch(
     places = rows[example], starts[example] + position
 
     def by_token(values: np.ndarray, fill: int = 0) -> np.ndarray:
+        """Put values of tokens, [examples, length], into the packed rows, of `shape`."""
         packed = np.full(shape, fill, values.dtype)
         packed[places] = values[real]
         return packed
 
     def by_slot(values: np.ndarray) -> np.ndarray:
+        """Put values of examples, [examples, ...], into slots: [rows, max_examples, ...]."""
         packed = np.zeros((shape[0], max_examples, *values.shape[1:]), values.dtype)
         packed[rows, slots] = values
         return packed

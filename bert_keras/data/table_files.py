@@ -35,7 +35,10 @@ def column_position(place: str, column: Column, names: list[str] | None, width: 
     """
     if names is None or isinstance(column, int):
         if isinstance(column, str) and not column.removeprefix("-").isdecimal():
-            raise ValueError(f"Without a header, columns are numbers from 0. Received: {column!r}")
+            raise ValueError(
+                f"Without a header, columns are numbers from 0. Received: {column!r}. "
+                "Pass a number, or header=True."
+            )
         if not -width <= int(column) < width:
             raise DataError(
                 f"{place}: no column {column}. Received: {width} columns, counted from 0. Pass a "
@@ -52,18 +55,18 @@ def column_position(place: str, column: Column, names: list[str] | None, width: 
 
 
 def json_rows(
-    file: Path, keys: Sequence[Column], encoding: str, faults: ErrorCollector
+    file: Path, keys: Sequence[Column], encoding: str, errors: ErrorCollector
 ) -> Iterator[Row]:
     """Yield the line number and the values of `keys` of every JSON line; see `read_rows`.
 
-    A line that cannot be used is left out, and its error is added to `faults`.
+    A line that cannot be used is left out, and its error is added to `errors`.
     """
     for number, line in strict_lines(file, encoding):
         if line.strip():
             try:
                 record = _record(line, keys, f"{file}:{number}")
             except DataError as error:
-                faults.add(error)
+                errors.add(error)
             else:
                 yield number, [record[key] for key in keys]
 
@@ -75,7 +78,8 @@ def _record(line: str, keys: Sequence[Column], place: str) -> dict[Any, Any]:
     except DataError:  # a ValueError too
         raise
     except (ValueError, RecursionError) as error:
-        raise DataError(f"{place}: not JSON: {error}. Received: {line[:80]!r}") from None
+        reason = f"not JSON: {error}. Received: {line[:80]!r}"
+        raise DataError(f"{place}: {reason}. Write one JSON object on each line.") from None
     if not is_object(record):
         raise DataError(f"{place}: every line must be a JSON object. Received: {line[:80]!r}")
     if missing := [key for key in keys if key not in record]:
@@ -137,7 +141,7 @@ _SEPARATORS = {"csv": ",", "tsv": "\t"}
 def read_rows(
     path: Source,
     columns: Sequence[Column],
-    faults: ErrorCollector,
+    errors: ErrorCollector,
     *,
     format: str | None = None,  # noqa: A002
     header: bool = True,
@@ -152,7 +156,7 @@ def read_rows(
         path: the file. Text files may be gzipped.
         columns: columns to read, by name or by number from 0 (a negative one counts from the end).
             Keys in JSON lines.
-        faults: collects the errors of rows that cannot be read; these rows are left out.
+        errors: collects the errors of rows that cannot be read; these rows are left out.
         format: one of `FORMATS`; None takes it from the ending of the file. "label_text" is the
             format of TREC, "label:finer text", with the columns "label", "fine" (the whole first
             word) and "text".
@@ -180,10 +184,10 @@ def read_rows(
     if kind == "parquet":
         rows = parquet_rows(file, columns)
     elif kind == "jsonl":
-        rows = json_rows(file, columns, encoding, faults)
+        rows = json_rows(file, columns, encoding, errors)
     elif kind == "label_text":
-        fields = _label_text(file, encoding, faults)
-        rows = _select(file, fields, columns, faults, list(LABEL_TEXT))
+        fields = _label_text(file, encoding, errors)
+        rows = _select(file, fields, columns, errors, list(LABEL_TEXT))
     else:
         separator = _SEPARATORS[kind] if separator is None else separator
         quoting = kind == "csv" if quoting is None else quoting
@@ -193,13 +197,13 @@ def read_rows(
                 f"quote nor a line end. Received: separator={separator!r}"
             )
         fields = (_quoted if quoting else _unquoted)(file, separator, encoding)
-        fields = _without_blanks(file, fields, None if blank_lines else faults)
-        rows = (_headed if header else _select)(file, fields, columns, faults)
+        fields = _without_blanks(file, fields, None if blank_lines else errors)
+        rows = (_headed if header else _select)(file, fields, columns, errors)
     empty = True
     for row in rows:
         empty = False
         yield row
-    if empty and not faults:
+    if empty and not errors:
         raise DataError(
             f"{file}: no rows. Received: {file.stat().st_size:,} bytes. Pass a file with at least "
             "one row, beside a header."
@@ -263,26 +267,26 @@ def _long_fields() -> Generator[None]:
 
 
 def _without_blanks(
-    file: Path, fields: Iterator[tuple[int, list[str]]], faults: ErrorCollector | None
+    file: Path, fields: Iterator[tuple[int, list[str]]], errors: ErrorCollector | None
 ) -> Iterator[tuple[int, list[str]]]:
-    """Yield rows without blank lines. With `faults`, a blank line before a row is an error."""
+    """Yield rows without blank lines. With `errors`, a blank line before a row is an error."""
     blank = 0  # number of the first of the blank lines before this row; 0: none
     for number, values in fields:
         if not values:
             blank = blank or number
             continue
-        if blank and faults is not None:
-            faults.add(DataError(f"{file}:{blank}: a blank line before a row. Remove it."))
+        if blank and errors is not None:
+            errors.add(DataError(f"{file}:{blank}: a blank line before a row. Remove it."))
         blank = 0
         yield number, values
 
 
 def _label_text(
-    file: Path, encoding: str, faults: ErrorCollector
+    file: Path, encoding: str, errors: ErrorCollector
 ) -> Iterator[tuple[int, list[str]]]:
     """Yield the line number and [label, fine label, text] of every line, such as "NUM:date Who".
 
-    A line without a label or a text is left out, and its error is added to `faults`.
+    A line without a label or a text is left out, and its error is added to `errors`.
     """
     for number, line in strict_lines(file, encoding):
         if words := line.strip(" \t\n"):
@@ -291,7 +295,7 @@ def _label_text(
             if label and text:
                 yield number, [label, fine, text.strip(" \t")]
                 continue
-            faults.add(
+            errors.add(
                 DataError(
                     f"{file}:{number}: a label, a space and a text are needed. Received: "
                     f"{words!r:.200}"
@@ -303,11 +307,11 @@ def _headed(
     file: Path,
     rows: Iterator[tuple[int, list[str]]],
     columns: Sequence[Column],
-    faults: ErrorCollector,
+    errors: ErrorCollector,
 ) -> Iterator[Row]:
     """Yield the values of the columns in the rows below the first row, which has their names."""
     for number, names in rows:
-        return _select(file, rows, columns, faults, [name.strip() for name in names], number)
+        return _select(file, rows, columns, errors, [name.strip() for name in names], number)
     return iter(())
 
 
@@ -315,20 +319,20 @@ def _select(
     file: Path,
     rows: Iterator[tuple[int, list[str]]],
     columns: Sequence[Column],
-    faults: ErrorCollector,
+    errors: ErrorCollector,
     names: list[str] | None = None,
     line: int = 1,
 ) -> Iterator[Row]:
     """Yield the line number and the values of the columns of every row.
 
     All rows must have as many fields as there are names, or else as the first row. A row that has
-    not is left out, and its error is added to `faults`.
+    not is left out, and its error is added to `errors`.
 
     Args:
         file: the file, for messages.
         rows: line number and fields of every row below the header.
         columns: names or numbers of the columns.
-        faults: collects errors.
+        errors: collects errors.
         names: names of all columns; None for a file without a header.
         line: line number of the header, for messages.
     """
@@ -346,7 +350,7 @@ def _select(
         if len(fields) != width:
             few = len(fields) < width
             hint = "A quote or separator may be missing" if few else "A field may hold a separator"
-            faults.add(
+            errors.add(
                 DataError(
                     f"{file}:{number}: too {'few' if few else 'many'} fields. Expected: {width}, "
                     f"as in line {first}. Received: {len(fields)}: {fields!r:.200}. {hint}; check "

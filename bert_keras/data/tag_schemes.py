@@ -73,7 +73,7 @@ def to_bio(
         ValueError: an unknown scheme.
         DataError: tags that are not of the scheme, and broken spans.
     """
-    own = ErrorCollector() if faults is None else faults
+    errors = ErrorCollector() if faults is None else faults
     scheme = detect_scheme(tags) if scheme == "auto" else scheme
     letters = _letters(scheme)
     strict = len(letters) == 4 and not repair
@@ -82,13 +82,13 @@ def to_bio(
     is_reported = False  # whether this span has an error already
     for i, tag in enumerate(tags):
         letter, kind = OUTSIDE, ""
-        with own.row():
+        with errors.row():
             letter, kind = _parse(tag, scheme, letters, place(i))
         goes_on = letter in letters[1:3] and kind == span
         if strict and not goes_on and (span is not None or letter in letters[1:3]):
             before = "at the start" if i == 0 else f"after {tags[i - 1]!r}"
             is_reported = True
-            own.add(
+            errors.add(
                 DataError(
                     f"{place(i)}: {tag!r} cannot stand {before} in the scheme {scheme!r}. Correct "
                     "the tags, pass their scheme, or pass repair=true to read broken spans."
@@ -100,7 +100,7 @@ def to_bio(
         ended = letter == OUTSIDE or letter in letters[2:]
         span = None if ended else kind
     if strict and span is not None and not is_reported:
-        own.add(
+        errors.add(
             DataError(
                 f"{place(len(tags) - 1)}: the sentence ends within the span of {tags[-1]!r} in the "
                 f"scheme {scheme!r}. Correct the tags, pass their scheme, or pass repair=true to "
@@ -108,7 +108,7 @@ def to_bio(
             )
         )
     if faults is None:
-        own.check()
+        errors.check()
     return result
 
 

@@ -90,11 +90,11 @@ def read_table(
             f"Received: {known_labels=}, {label_separator=}"
         )
     columns = [column for column in (text, pair, label) if column is not None]
-    faults = ErrorCollector()
+    errors = ErrorCollector()
     rows = read_rows(
         path,
         columns,
-        faults,
+        errors,
         format=format,
         header=header,
         quoting=quoting,
@@ -107,10 +107,10 @@ def read_table(
     targets: list[Any] = []
     places: list[str] = []
     target_of = _reader_of_targets(problem, label_separator, known_labels)
-    with faults.whole():
+    with errors.whole():
         for number, values in rows:
             place = f"{path}:{number}"
-            with faults.row():
+            with errors.row():
                 places.append(place)
                 texts.append(text_value(values[0], f"{place}: {text!r}"))
                 if pair is not None:
@@ -147,51 +147,53 @@ def _reader_of_targets(
     if problem == "regression":
         return _number
 
-    def single(value: Any, what: str) -> str:
-        name = _label(value, what)
-        if known is not None and name not in known:
+    def single(value: Any, name: str) -> str:
+        """Return the label of a row, which must be a known one."""
+        label = _label(value, name)
+        if known is not None and label not in known:
             shown = ", ".join(map(repr, list(known)[:_SHOWN]))
             more = f" and {len(known) - _SHOWN} more" if len(known) > _SHOWN else ""
             raise DataError(
-                f"{what}: unknown label {name!r}. Known: {shown}{more}. Correct the label, or add "
+                f"{name}: unknown label {label!r}. Known: {shown}{more}. Correct the label, or add "
                 "it to known_labels."
             )
-        return name
+        return label
 
-    def several(value: Any, what: str) -> tuple[str, ...]:
+    def several(value: Any, name: str) -> tuple[str, ...]:
+        """Return the labels of a row, each once, from a list or a text."""
         if isinstance(value, str):
             value = value.split(separator) if value.strip() else []
         if not is_array(value):
             raise DataError(
-                f"{what}: several labels must be a list, or text with {separator!r} between them. "
+                f"{name}: several labels must be a list, or text with {separator!r} between them. "
                 f"Received: {value!r:.200}"
             )
-        return tuple(dict.fromkeys(single(item, what) for item in value))
+        return tuple(dict.fromkeys(single(item, name) for item in value))
 
     return several if problem == "multi_label" else single
 
 
-def _label(value: Any, what: str) -> str:
-    """Return a label in a table as text. `what` is its place and column, for messages."""
+def _label(value: Any, name: str) -> str:
+    """Return a label in a table as text. `name` is its place and column, for messages."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, int):
         return str(value)
     if isinstance(value, str) and not value.strip():
         raise DataError(
-            f"{what}: the label is empty. Received: {value!r}. Write a label, or remove the row."
+            f"{name}: the label is empty. Received: {value!r}. Write a label, or remove the row."
         )
     if not isinstance(value, str):
         raise DataError(
-            f"{what}: a label must be text or a whole number. Received: {value!r:.200}. To predict "
+            f"{name}: a label must be text or a whole number. Received: {value!r:.200}. To predict "
             'numbers, use problem="regression" (in recipes task=text_regression); for a list of '
             'labels, use problem="multi_label".'
         )
-    return text_value(value, what).strip()
+    return text_value(value, name).strip()
 
 
-def _number(value: Any, what: str) -> float:
-    """Return a score in a table as a finite float. `what` is its place and column."""
+def _number(value: Any, name: str) -> float:
+    """Return a score in a table as a finite float. `name` is its place and column."""
     number = math.nan
     is_truth = isinstance(value, bool)
     # float() takes underscores, which no table means.
@@ -200,7 +202,7 @@ def _number(value: Any, what: str) -> float:
             number = float(value)
     if not math.isfinite(number):
         raise DataError(
-            f"{what}: a finite number is needed. Received: {value!r:.200}. "
+            f"{name}: a finite number is needed. Received: {value!r:.200}. "
             "Correct it, or remove the row."
         )
     return number
@@ -316,16 +318,16 @@ def targets_of(examples: Texts, labels: Sequence[str] | None, problem: str) -> n
             "The examples have no labels to train on or to compare with. Received: "
             f"{len(examples)} texts without targets. Pass `targets`, one for each text."
         )
-    faults = ErrorCollector()
+    errors = ErrorCollector()
     for index, target in enumerate(examples.targets):
         if not _fits(target, problem):
-            faults.add(
+            errors.add(
                 DataError(
                     f"{place_of(examples.places, index)}: a target of the problem {problem!r} must "
                     f"be {PROBLEMS[problem]}. Received: {target!r}"
                 )
             )
-    faults.check()
+    errors.check()
     if problem == "regression":
         return np.array(examples.targets, np.float32)[:, None]
     rows = labels_of_rows(examples)
@@ -347,8 +349,8 @@ def targets_of(examples: Texts, labels: Sequence[str] | None, problem: str) -> n
     for index, row in enumerate(rows):
         if unknown := [label for label in row if label not in numbers]:
             place = place_of(examples.places, index)
-            faults.add(DataError(f"{place}: unknown label {unknown[0]!r}. {known}"))
-    faults.check()
+            errors.add(DataError(f"{place}: unknown label {unknown[0]!r}. {known}"))
+    errors.check()
     if problem == "single_label":
         return np.array([numbers[label] for (label,) in rows], np.int32)
     targets = np.zeros((len(examples), len(numbers)), np.float32)

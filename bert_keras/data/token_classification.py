@@ -73,11 +73,11 @@ def read_conll(
     words: list[tuple[str, ...]] = []
     tags: list[list[str]] = []
     starts: list[int] = []  # the lines of a sentence follow one another
-    faults = ErrorCollector()
-    with faults.whole():
-        for start, rows in _sentences(path, encoding, word_column, tag_column, faults):
+    errors = ErrorCollector()
+    with errors.whole():
+        for start, rows in _sentences(path, encoding, word_column, tag_column, errors):
             sentence_words = [fields[word_column] for fields in rows]
-            with faults.row():
+            with errors.row():
                 if numbered_characters:
                     places = (_place(path, start, i) for i in range(len(sentence_words)))
                     sentence_words = list(map(_character, sentence_words, places))
@@ -93,10 +93,10 @@ def read_conll(
     if scheme == "auto":
         scheme = detect_scheme({tag for sentence in tags for tag in sentence})
     bio: list[tuple[str, ...]] = []
-    with faults.whole():
+    with errors.whole():
         for start, sentence in zip(starts, tags, strict=True):
             at = partial(_place, path, start)
-            bio.append(tuple(to_bio(sentence, scheme, repair=repair, place=at, faults=faults)))
+            bio.append(tuple(to_bio(sentence, scheme, repair=repair, place=at, faults=errors)))
     return TaggedWords(tuple(words), tuple(bio), places)
 
 
@@ -136,11 +136,11 @@ def write_conll(
 
 
 def _sentences(
-    path: Source, encoding: str, word_column: int, tag_column: int | None, faults: ErrorCollector
+    path: Source, encoding: str, word_column: int, tag_column: int | None, errors: ErrorCollector
 ) -> Iterator[tuple[int, list[list[str]]]]:
     """Yield the first line number of each sentence, and the columns of each of its lines.
 
-    A line with an error is left out, and its error is added to `faults`.
+    A line with an error is left out, and its error is added to `errors`.
 
     Raises:
         DataError: the first line does not have the columns.
@@ -169,7 +169,7 @@ def _sentences(
         elif tag_column is not None and not fields[tag_column]:
             reason = "a word without a tag."
         if reason:
-            faults.add(DataError(f"{place}: {reason} Received: {line.rstrip()!r:.200}"))
+            errors.add(DataError(f"{place}: {reason} Received: {line.rstrip()!r:.200}"))
             continue
         start = start if sentence else number
         sentence.append(fields)
@@ -198,11 +198,11 @@ def _require_columns(
 ) -> None:
     """Raise a `DataError` if a line has no such columns, or both are the same column."""
     width = len(fields)
-    for what, column in (("word", word_column), ("tag", tag_column)):
+    for name, column in (("word", word_column), ("tag", tag_column)):
         if column is not None and not -width <= column < width:
             raise DataError(
-                f"{place}: no column {column} for the {what}. Received: {width} columns: {fields}. "
-                f"Pass another {what}_column."
+                f"{place}: no column {column} for the {name}. Received: {width} columns: {fields}. "
+                f"Pass another {name}_column."
             )
     if tag_column is not None and tag_column % width == word_column % width:
         raise DataError(
@@ -281,11 +281,11 @@ def tag_examples(
     ids: list[list[int]] = []
     targets: list[np.ndarray] = []
     weights: list[np.ndarray] = []
-    faults = ErrorCollector()
+    errors = ErrorCollector()
     for index, (words, tags) in enumerate(zip(examples.words, examples.tags, strict=True)):
         if unknown := [number for number, tag in enumerate(tags) if tag not in numbers]:
             for number in unknown:
-                faults.add(
+                errors.add(
                     DataError(
                         f"{examples.place(index, number)}: unknown tag {tags[number]!r}. The tags "
                         f"are {', '.join(numbers)}."
@@ -299,7 +299,7 @@ def tag_examples(
             ids.append(row.ids)
             targets.append(np.where(row.is_first, of_piece, later[of_piece]))
             weights.append(is_word if all_pieces else row.is_first)
-    faults.check()
+    errors.check()
     rows = EncodedTexts.of(ids, [np.zeros(len(row), np.int32) for row in ids], tokenizer.pad_id)
     counted = np.concatenate(weights)
     weight = len(ids) / max(1, counted.sum())

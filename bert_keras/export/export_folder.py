@@ -141,7 +141,7 @@ def require_pairs(predictor: Predictor, *, of_vectors: bool = True) -> None:
     if predictor.pairs and not takes_pairs:
         raise ValueError(
             "`pairs` is for models that take one text or two. "
-            f"Received: a {type(predictor.task).__name__}"
+            f"Received: a {type(predictor.task).__name__}. Leave `pairs` out."
         )
 
 

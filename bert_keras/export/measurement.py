@@ -36,12 +36,12 @@ class Check:
     Attributes:
         name: name of the check.
         passed: whether the model passed it.
-        told: details for the report.
+        details: what was measured, or the error.
     """
 
     name: str
     passed: bool
-    told: str
+    details: str
 
 
 def checks(client: Client) -> Iterator[Check]:
@@ -61,10 +61,10 @@ def checks(client: Client) -> Iterator[Check]:
         tries["bytes that are not UTF-8"] = lambda: _neighbours(client, texts[0])
     for name, attempt in tries.items():
         try:
-            yield Check(name, passed=True, told=attempt())
+            yield Check(name, passed=True, details=attempt())
         except Exception as error:
             first_line = (str(error).strip() or type(error).__name__).splitlines()[0]
-            yield Check(name, passed=False, told=first_line[:200])
+            yield Check(name, passed=False, details=first_line[:200])
 
 
 def columns_of(client: Client, texts: Sequence[Any]) -> Columns:

@@ -98,6 +98,7 @@ def one_or_many(
 
         @functools.wraps(method)
         def run(*args: _Parameters.args, **kwargs: _Parameters.kwargs) -> Any:
+            """Call the method on columns; return one answer for a single row."""
             bound = signature.bind(*args, **kwargs)
             columns = {
                 name: bound.arguments[name]

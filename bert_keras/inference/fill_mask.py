@@ -50,7 +50,10 @@ def _check(runner: Runner, index: int, text: str, masks: int) -> None:
     """
     mask = runner.tokenizer.id_to_token(runner.tokenizer.mask_id)
     if not masks and mask not in text:
-        raise ValueError(f"Text {index} has no {mask} to fill. Received: {text[:80]!r}")
+        raise ValueError(
+            f"Text {index} has no {mask} to fill. Received: {text[:80]!r}. "
+            f"Write {mask} where a word is to be predicted."
+        )
     if masks < text.count(mask):
         raise ValueError(
             f"Text {index} has {text.count(mask)} {mask}, but {text.count(mask) - masks} of "

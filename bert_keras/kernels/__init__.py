@@ -48,8 +48,8 @@ def is_ready_tensor(x: Any, dtype: str) -> bool:
         return torch_kernels.is_ready_tensor(x, dtype)
     if not ops.is_tensor(x) or getattr(x, "_keras_mask", None) is not None:
         return False
-    own = keras.backend.standardize_dtype(x.dtype)
-    return own == dtype or not keras.backend.is_float_dtype(own)
+    x_dtype = keras.backend.standardize_dtype(x.dtype)
+    return x_dtype == dtype or not keras.backend.is_float_dtype(x_dtype)
 
 
 # === Training ===
@@ -72,7 +72,10 @@ def dropped(x: Any, rate: float, seed: Any) -> Any:
         return tensorflow_kernels.dropped(x, rate, seed)
     if BACKEND == "jax":
         return jax_kernels.dropped(x, rate, seed)
-    raise NotImplementedError(f"There is no dropout on the backend {BACKEND}, which cannot train.")
+    raise NotImplementedError(
+        f"There is no dropout on the backend {BACKEND}, which cannot train. "
+        "Set KERAS_BACKEND to tensorflow, jax or torch."
+    )
 
 
 def recomputed(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -135,7 +138,7 @@ def affine(x: Any, kernel: Any, bias: Any, activation: Callable[[Any], Any]) -> 
         bias: [outputs].
         activation: a function of the sum.
     """
-    if onnx_friendly.is_asked():
+    if onnx_friendly.is_active():
         kernel = ops.convert_to_tensor(kernel)
         if BACKEND == "tensorflow":
             return activation(tensorflow_kernels.product(x, kernel) + bias)
@@ -170,7 +173,7 @@ def gelu(x: Any) -> Any:
     PyTorch has a kernel of it. TensorFlow and JAX compute it with erfc, for which ONNX has no
     operator, so it is written with erf there.
     """
-    if BACKEND == "torch" and not onnx_friendly.is_asked():
+    if BACKEND == "torch" and not onnx_friendly.is_active():
         return ops.gelu(x, approximate=False)
     return 0.5 * x * (1.0 + ops.erf(x / math.sqrt(2.0)))
 
@@ -196,7 +199,7 @@ def layer_norm(x: Any, gamma: Any, beta: Any, epsilon: float, training: bool) ->
             TensorFlow and JAX.
     """
     # PyTorch's layer normalisation becomes one operation of ONNX by itself.
-    if onnx_friendly.is_asked() and BACKEND != "torch":
+    if onnx_friendly.is_active() and BACKEND != "torch":
         return onnx_friendly.layer_norm(x, gamma, beta, epsilon)
     if gamma is not None and beta is not None and not _is_double(x):
         if BACKEND == "torch":
@@ -209,6 +212,7 @@ def layer_norm(x: Any, gamma: Any, beta: Any, epsilon: float, training: bool) ->
 
 
 def _is_double(x: Any) -> bool:
+    """Return whether a tensor has the dtype float64."""
     return keras.backend.standardize_dtype(x.dtype) == "float64"
 
 
@@ -284,7 +288,7 @@ def fused_attention(query: Any, key: Any, value: Any, *, bias: Any = None, mask:
     Returns:
         BTNK.
     """
-    if onnx_friendly.is_asked():
+    if onnx_friendly.is_active():
         return onnx_friendly.attention(query, key, value, bias, mask)
     if BACKEND == "torch":
         return torch_kernels.attention(query, key, value, bias, mask)

@@ -73,16 +73,18 @@ def _cores() -> int:
 
 def _in_parts(query: Any, key: Any, value: Any, added: Any, size: int) -> Any:
     """Return `_attended`, computed for `size` queries at a time."""
-    of_all, own = added, None
+    added_to_all, added_by_query = added, None
     if added is not None and added.shape[1] > 1:
-        of_all, own = None, jnp.swapaxes(added, 0, 1)
+        added_to_all, added_by_query = None, jnp.swapaxes(added, 0, 1)
 
     def one(arrays: tuple[Any, Any]) -> Any:
-        query, own = arrays
-        own = of_all if own is None else own[:, None]
-        return _attended(query[:, None], key, value, own)[:, 0]
+        """Attend with one query, [heads, head_size], and what is added to its scores."""
+        query, added = arrays
+        added = added_to_all if added is None else added[:, None]
+        return _attended(query[:, None], key, value, added)[:, 0]
 
-    context = lax.map(jax.checkpoint(one), (jnp.swapaxes(query, 0, 1), own), batch_size=size)
+    arrays = jnp.swapaxes(query, 0, 1), added_by_query
+    context = lax.map(jax.checkpoint(one), arrays, batch_size=size)
     return jnp.swapaxes(context, 0, 1)
 
 
@@ -169,7 +171,7 @@ def flash(
 
 @jax.custom_vjp
 def _ordered(x: Any, order: Any) -> Any:
-    """Return tokens in another order.
+    """Return tokens, [batch, length, heads, head_size], in another order, int32 [batch, length].
 
     The gradient is reordered too, where JAX would add it to zeros.
     """
@@ -177,10 +179,12 @@ def _ordered(x: Any, order: Any) -> Any:
 
 
 def _ordered_forward(x: Any, order: Any) -> tuple[Any, Any]:
+    """Return the tokens in the other order, and the order for the gradient."""
     return _ordered(x, order), order
 
 
 def _ordered_backward(order: Any, gradient: Any) -> tuple[Any, None]:
+    """Return the gradient of the tokens in their first order, and None for the order."""
     return _ordered(gradient, jnp.argsort(order, axis=1)), None
 
 
@@ -254,11 +258,13 @@ def gelu(x: Any) -> Any:
 
 @gelu.defjvp
 def _gelu_forward(inputs: Any, tangents: Any) -> tuple[Any, Any]:
+    """Return GELU and its tangent, both of the shape and dtype of `x`."""
     outputs, slope = _gelu_and_slope(*inputs)
     return outputs, tangents[0] * slope
 
 
 def _gelu_and_slope(x: Any) -> tuple[Any, Any]:
+    """Return GELU and its derivative, both of the shape and dtype of `x`."""
     share = 0.5 + 0.5 * lax.erf(x * math.sqrt(0.5))
     return x * share, share + x * jnp.exp(-0.5 * x * x) * (1 / math.sqrt(2 * math.pi))
 
@@ -274,11 +280,13 @@ def layer_norm(x: Any, gamma: Any, beta: Any, epsilon: float) -> Any:
 
 @partial(jax.custom_jvp, nondiff_argnums=(0,))
 def _normalised(epsilon: float, x: Any, gamma: Any, beta: Any) -> Any:
+    """Return the layer norm of float32 [..., features]; gamma and beta are [features]."""
     return _standard(epsilon, x)[0] * gamma + beta
 
 
 @_normalised.defjvp
 def _normalised_forward(epsilon: float, inputs: Any, tangents: Any) -> tuple[Any, Any]:
+    """Return `_normalised` and its tangent, both float32 [..., features]."""
     (x, gamma, beta), (of_x, of_gamma, of_beta) = inputs, tangents
     values, scale = _standard(epsilon, x)
     # The mean of the values is 0, so one pass computes both means.
@@ -287,12 +295,14 @@ def _normalised_forward(epsilon: float, inputs: Any, tangents: Any) -> tuple[Any
 
 
 def _standard(epsilon: float, x: Any) -> tuple[Any, Any]:
+    """Return `x` with mean 0 and variance 1, and 1 / standard deviation, [..., 1]."""
     centred = x - _mean(x)
     scale = lax.rsqrt(_mean(centred * centred) + epsilon)
     return centred * scale, scale
 
 
 def _mean(x: Any) -> Any:
+    """Return the mean over the features, [..., 1]."""
     return jnp.mean(x, axis=-1, keepdims=True)
 
 
@@ -310,10 +320,12 @@ def tied_logits(x: Any, table: Any, bias: Any) -> Any:
 
 
 def _tied_logits_forward(x: Any, table: Any, bias: Any) -> tuple[Any, Any]:
+    """Return the logits, [..., vocabulary], and `x` and `table` for the gradient."""
     return tied_logits(x, table, bias), (x, table)
 
 
 def _tied_logits_backward(kept: Any, gradient: Any) -> tuple[Any, Any, Any]:
+    """Return the gradients of `x`, `table` and `bias`, each of the argument's shape."""
     x, table = kept
     rows = gradient.reshape(-1, table.shape[0])
     of_table = rows.T @ x.reshape(-1, x.shape[-1])
@@ -330,11 +342,13 @@ def token_losses(labels: Any, logits: Any) -> Any:
 
 
 def _token_losses_forward(labels: Any, logits: Any) -> tuple[Any, Any]:
+    """Return the losses, [...] in the logits' dtype, and the arrays for the gradient."""
     log_sums = jax.scipy.special.logsumexp(logits, axis=-1)
     return log_sums - _of_labels(labels, logits), (labels, logits, log_sums)
 
 
 def _token_losses_backward(kept: Any, gradient: Any) -> tuple[Any, Any]:
+    """Return None for the labels, and the gradient of the logits, [..., classes]."""
     labels, logits, log_sums = kept
     # A comparison, because XLA fuses it with the softmax, and does not fuse a scatter.
     is_label = (
@@ -359,6 +373,7 @@ def is_highest(labels: Any, logits: Any) -> Any:
 
 
 def _of_labels(labels: Any, logits: Any) -> Any:
+    """Return the logit of each label: int32 [...], [..., classes] -> [...]."""
     # Clipped, because for a class that does not exist JAX has NaN, which would reach the weights.
     return jnp.take_along_axis(logits, labels[..., None], axis=-1, mode="clip")[..., 0]
 

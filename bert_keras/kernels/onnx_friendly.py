@@ -16,22 +16,22 @@ from keras import ops
 
 from bert_keras.kernels.mask_values import MASKED
 
-_is_asked: ContextVar[bool] = ContextVar("is_written_out", default=False)
+_is_active: ContextVar[bool] = ContextVar("uses_onnx_friendly_operations", default=False)
 
 
 @contextmanager
-def written_out() -> Iterator[None]:
-    """Use these forms within this context, to trace a model that another runtime will run."""
-    token = _is_asked.set(True)
+def onnx_friendly_operations() -> Iterator[None]:
+    """Return a context in which kernels use these operations, for a model of another runtime."""
+    token = _is_active.set(True)
     try:
         yield
     finally:
-        _is_asked.reset(token)
+        _is_active.reset(token)
 
 
-def is_asked() -> bool:
-    """Return whether the code runs within `written_out`."""
-    return _is_asked.get()
+def is_active() -> bool:
+    """Return whether the code runs within the context of `onnx_friendly_operations`."""
+    return _is_active.get()
 
 
 def positions(token_ids: Any) -> Any:

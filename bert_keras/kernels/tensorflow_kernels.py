@@ -75,12 +75,14 @@ def recomputed(function: Callable[..., Any]) -> Callable[..., Any]:
         return keras.remat(function)
 
     def call(*inputs: Any) -> Any:
+        """Return the output of `function`, without its intermediate results."""
         inputs = tuple(tf.convert_to_tensor(x) for x in inputs)
         with record.VariableWatcher() as watcher, record.stop_recording():
             output = function(*inputs)
         variables = watcher.watched_variables()
 
         def backward(gradient: Any) -> Sequence[Any]:
+            """Return the gradients of inputs and variables, from a second computation."""
             with tf.GradientTape() as tape:
                 again = [_after(gradient, tf.identity(x)) for x in inputs]
                 tape.watch([*again, *variables])
@@ -128,6 +130,7 @@ def dropped(x: Any, rate: float, seed: Any) -> Any:
     is_kept.set_shape(x.shape)
 
     def kept(x: Any) -> Any:
+        """Scale the kept numbers and set the others to zero, in the dtype of `x`."""
         return tf.where(is_kept, x * scale, tf.zeros((), x.dtype))
 
     x = tf.convert_to_tensor(x)
@@ -146,7 +149,7 @@ def layer_norm(x: Any, gamma: Any, beta: Any, epsilon: float) -> Any:
     normalized = centred * scale
 
     def gradients(gradient: Any) -> tuple[Any, Any, Any]:
-        """Return the gradients of x, gamma and beta."""
+        """Return the gradients of x, [..., features], gamma and beta, [features]: float32."""
         of_normalized, of_gamma = gradient * gamma, gradient * normalized
         projection = tf.reduce_mean(of_normalized * normalized, axis=-1, keepdims=True)
         mean = tf.reduce_mean(of_normalized, axis=-1, keepdims=True)
@@ -187,6 +190,7 @@ def token_losses(labels: Any, logits: Any) -> Any:
     losses = log_sums - tf.gather(rows, flat_labels, batch_dims=1)
 
     def gradient_of_rows(gradient: Any) -> list[Any]:
+        """Return the gradient of the logits, [rows, classes], from that of the losses."""
         places = tf.stack([tf.range(tf.size(flat_labels)), flat_labels], axis=1)
         return [tf.tensor_scatter_nd_sub(shares * gradient[:, None], places, gradient)]
 

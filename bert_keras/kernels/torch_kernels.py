@@ -60,6 +60,7 @@ def linear(x: Any, weight: Any, bias: Any = None, *, gelu: bool = False) -> Any:
 
 
 def _product(x: Any, weight: Any, bias: Any, *, gelu: bool = False) -> Any:
+    """Return `linear` of plain tensors by oneDNN: float32 [..., outputs]."""
     assert _ONEDNN is not None
     activation = ("gelu", [], "none") if gelu else ("none", [], "")
     return _ONEDNN(x, weight, bias, *activation)
@@ -85,14 +86,17 @@ class _Linear(torch.autograd.Function):
 
     @staticmethod
     def forward(x: Any, weight: Any, bias: Any) -> Any:
+        """Return x @ weight.T + bias: float32 [..., inputs] -> [..., outputs]."""
         return _product(x, weight, bias)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:  # noqa: ARG004
+        """Keep `x` and `weight` for the gradient."""
         ctx.save_for_backward(*inputs[:2])
 
     @staticmethod
     def backward(ctx: Any, *gradients: Any) -> tuple[Any, Any, Any]:
+        """Return the gradients of x, weight and bias; None for one that is not needed."""
         (gradient,) = gradients
         x, weight = ctx.saved_tensors
         of_x = of_weight = of_bias = None
@@ -131,6 +135,7 @@ class TokenLosses(torch.autograd.Function):
 
     @staticmethod
     def forward(logits: Any, labels: Any) -> Any:
+        """Return the losses [rows], in the dtype of the logits; labels are int64 [rows]."""
         return torch.cat(
             [
                 functional.cross_entropy(logits[rows], labels[rows], reduction="none")
@@ -140,10 +145,12 @@ class TokenLosses(torch.autograd.Function):
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:  # noqa: ARG004
+        """Keep logits and labels for the gradient."""
         ctx.save_for_backward(*inputs)
 
     @staticmethod
     def backward(ctx: Any, *gradients: Any) -> tuple[Any, None]:
+        """Return the gradient of the logits, [rows, classes], and None for the labels."""
         (of_losses,) = gradients
         logits, labels = ctx.saved_tensors
         of_losses = torch.where(labels >= 0, of_losses, 0.0)

@@ -348,7 +348,7 @@ class Embedding(_SavesAdapters, keras.layers.Embedding):
 
     def call(self, inputs):
         """Integers [...] -> [..., output_dim]."""
-        if onnx_friendly.is_asked():
+        if onnx_friendly.is_active():
             return ops.cast(kernels.rows(self.embeddings, inputs), self.compute_dtype)
         return super().call(inputs)
 
@@ -361,6 +361,6 @@ class ReversibleEmbedding(_SavesAdapters, keras.layers.ReversibleEmbedding):
 
     def call(self, inputs, reverse=False):
         """Integers [...] -> [..., output_dim]; reversed [..., output_dim] -> [..., input_dim]."""
-        if onnx_friendly.is_asked() and not reverse:
+        if onnx_friendly.is_active() and not reverse:
             return ops.cast(kernels.rows(self.embeddings, inputs), self.compute_dtype)
         return super().call(inputs, reverse=reverse)

@@ -178,7 +178,7 @@ class BertEmbeddings(SerializableLayer):
         """Return rows of the position table: [batch, length, width], or [1, length, width]."""
         if position_ids is not None:
             return self._rows(table, position_ids + self.position_offset, training)
-        if onnx_friendly.is_asked():
+        if onnx_friendly.is_active():
             return table(onnx_friendly.positions(token_ids) + self.position_offset)
         positions = ops.arange(ops.shape(token_ids)[1], dtype="int32") + self.position_offset
         return table(positions)[None]
@@ -203,6 +203,7 @@ class FixedTable(Embedding):
 
     @property
     def trainable(self) -> bool:
+        """False. Setting it has no effect."""
         return False
 
     @trainable.setter

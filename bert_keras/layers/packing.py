@@ -13,6 +13,7 @@ class MergeChoices(SerializableLayer):
     """Gives each choice a row of its own: [batch, choices, length] -> [batch * choices, length]."""
 
     def call(self, x):
+        """Return `x`, [batch, choices, length], as [batch * choices, length] of the same dtype."""
         batch, choices, length = ops.shape(x)
         return ops.reshape(x, (batch * choices, length))
 
@@ -31,6 +32,7 @@ class SplitChoices(SerializableLayer):
         super().__init__(**{"dtype": "float32", **kwargs})
 
     def call(self, scores, token_ids):
+        """Return scores, [batch * choices, 1], in rows of [batch, choices]."""
         batch, choices, _ = ops.shape(token_ids)
         return ops.reshape(scores, (batch, choices))
 

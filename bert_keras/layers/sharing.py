@@ -163,6 +163,7 @@ def _set_saved_state_after_build(layer: Any) -> None:
 
     @functools.wraps(build)
     def build_in_state(*args: Any, **kwargs: Any) -> None:
+        """Build the layer, and set the saved state once all its parts are built."""
         layer.build = build
         build(*args, **kwargs)
         if all(part.built for part in layer._flatten_layers()):
@@ -229,6 +230,7 @@ def slots(layer: keras.layers.Layer) -> list[Slot]:
     seen: set[int] = set()
 
     def visit(owner: Any) -> None:
+        """Add the parts of a layer, and those of the layers within it, to `parts`."""
         for variable in owner._trainable_variables + owner._non_trainable_variables:
             parts.setdefault(id(variable), Slot([], variable)).owners.append(owner)
         for below in owner._layers:

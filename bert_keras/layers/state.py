@@ -167,12 +167,13 @@ def layers_by_name(layer: keras.layers.Layer) -> dict[str, keras.layers.Layer]:
     Layers of one name side by side, as a student and its teacher, are numbered in their order.
     """
     # The name of an encoder is the user's: a task calls it "encoder", and so its views.
-    own = getattr(getattr(layer, "encoder", None), "name", None)
+    encoder_name = getattr(getattr(layer, "encoder", None), "name", None)
     names: dict[int, str] = {}
     numbers: dict[str, int] = {}
     after: list[keras.layers.Layer] = []
 
     def visit(part: keras.layers.Layer, name: str) -> None:
+        """Name a layer and all layers within it that have no name yet."""
         number = numbers[name] = numbers.get(name, 0) + 1
         if number > 1:  # as teacher and student, in a `Distiller`
             name = f"{name}#{number}"
@@ -182,8 +183,9 @@ def layers_by_name(layer: keras.layers.Layer) -> dict[str, keras.layers.Layer]:
         for below in reversed(part._flatten_layers(include_self=False, recursive=False)):
             if id(below) not in names:
                 short = below.name
-                if own and part is layer and (short == own or short.startswith(f"{own}_")):
-                    short = "encoder" + short.removeprefix(own)
+                is_encoder = short == encoder_name or short.startswith(f"{encoder_name}_")
+                if encoder_name and part is layer and is_encoder:
+                    short = "encoder" + short.removeprefix(encoder_name)
                 visit(below, _join(name, short))
         after.append(part)
 

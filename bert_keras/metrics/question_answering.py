@@ -29,7 +29,8 @@ def answers_by_id(questions: Iterable[tuple[str, Sequence[str]]]) -> dict[str, t
     for question, texts in questions:
         if question in answers:
             raise ValueError(
-                f"`questions`: two questions have the id {question!r}. Ids must be unique."
+                f"`questions`: two questions have the id {question!r}. "
+                "Give each question a unique id."
             )
         # A str is itself a sequence of strings, its characters.
         all_texts = () if isinstance(texts, str) else tuple(texts)
@@ -63,11 +64,11 @@ def require_texts(answers: Mapping[str, Any], predictions: Mapping[str, str]) ->
             )
 
 
-def require_known(what: str, values: Mapping[str, Any], answers: Mapping[str, Any]) -> None:
+def require_known(name: str, values: Mapping[str, Any], answers: Mapping[str, Any]) -> None:
     """Check that all keys of `values` are ids of questions.
 
     Args:
-        what: name of `values`, for the message.
+        name: name of `values`, for the message.
         values: question id -> any value.
         answers: question id -> correct answers.
 
@@ -77,7 +78,7 @@ def require_known(what: str, values: Mapping[str, Any], answers: Mapping[str, An
     unknown = [question for question in values if question not in answers]
     if unknown:
         raise ValueError(
-            f"`{what}`: {len(unknown)} of {len(values)} ids are not among the {len(answers)} "
+            f"`{name}`: {len(unknown)} of {len(values)} ids are not among the {len(answers)} "
             f"questions, the first is {unknown[0]!r}. Leave out what is not to be scored."
         )
 

@@ -226,7 +226,7 @@ def _require_all(occurring: Sequence[Any], labels: Sequence[Any]) -> None:
     if unknown := [name for name in occurring if name not in set(labels)]:
         raise ValueError(
             f"`labels` lacks {unknown[0]!r}, which occurs in `true` or `predicted`. "
-            f"Received: labels={list(labels)}"
+            f"Received: labels={list(labels)}. Add it to `labels`."
         )
 
 

@@ -30,6 +30,7 @@ def _in_own_order(fit: Callable[..., Any]) -> Any:
 
     @functools.wraps(fit)
     def run(self: Any, *args: Any, **kwargs: Any) -> Any:
+        """Call `fit`, with `shuffle=False` for such a dataset if it is not passed."""
         bound = signature.bind(self, *args, **kwargs)
         if getattr(bound.arguments.get("x"), "has_own_order", False):
             bound.arguments.setdefault("shuffle", False)
@@ -70,6 +71,7 @@ def _checked(method: Callable[..., Any]) -> Any:
 
     @functools.wraps(method)
     def run(self: Any, *args: Any, **kwargs: Any) -> Any:
+        """Check the data as `method` reads them, and call it."""
         method = getattr(keras.Model, name)
         if kwargs.get("_use_cached_eval_dataset") or self._input_keys is None:
             return method(self, *args, **kwargs)  # `fit` has checked what it evaluates on

@@ -113,12 +113,12 @@ class Distiller(TaskView):
 
         The labels are those of the student's own `loss_and_metrics`.
         """
-        own = self.student.loss_and_metrics()
+        options = self.student.loss_and_metrics()
         losses = {
             name: DistillationLoss(loss, temperature=self.temperature, alpha=self.alpha)
-            for name, loss in own["loss"].items()
+            for name, loss in options["loss"].items()
         }
-        weights = {"loss_weights": own["loss_weights"]} if "loss_weights" in own else {}
+        weights = {"loss_weights": options["loss_weights"]} if "loss_weights" in options else {}
         return {"loss": losses, **weights}
 
 
@@ -144,6 +144,7 @@ class _Fixed(SerializableLayer):
         return [self.model]
 
     def call(self, inputs):
+        """Return the model's outputs in inference mode."""
         return self.model(inputs, training=False)
 
     def compute_output_spec(self, inputs):

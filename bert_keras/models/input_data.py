@@ -241,6 +241,7 @@ class DataChecks:
         import tensorflow as tf
 
         def check(*elements: Any) -> Any:
+            """Return the elements of a batch, with the check in their graph."""
             x, *rest = elements
             if isinstance(x, tuple):  # `map` passes an element ((x, y),) as one tuple
                 x, *rest = x
@@ -270,6 +271,7 @@ class DataChecks:
         tensors = [leaf for leaf in leaves if isinstance(leaf, tf.Tensor)]
 
         def check(*arrays: Any) -> bool:
+            """Check one batch of NumPy arrays; return True."""
             values = iter(arrays)
             filled = [next(values) if isinstance(leaf, tf.Tensor) else None for leaf in leaves]
             self._checked(*tf.nest.pack_sequence_as((x, y), filled))

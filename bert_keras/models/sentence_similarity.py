@@ -356,8 +356,8 @@ class InBatchLoss(keras.losses.Loss):
     def call(self, y_true, y_pred):
         """Return the losses, [batch], of vectors of length 1, [batch, 2, size]."""
         del y_true
-        own = ops.sum(y_pred[:, 0] * y_pred[:, 1], axis=-1)
-        return ops.logsumexp(self.logits(y_pred), axis=-1) - self.scale * own
+        cosines = ops.sum(y_pred[:, 0] * y_pred[:, 1], axis=-1)
+        return ops.logsumexp(self.logits(y_pred), axis=-1) - self.scale * cosines
 
     def logits(self, y_pred):
         """Return the scaled cosines [batch, batch]: first texts in rows, second in columns."""

@@ -122,12 +122,12 @@ class PackedTask(TaskView):
         `data.PackedExamples` makes the weights: 0 in unused slots and for padding. Weights of tags
         are also multiplied by rows / examples, because the mean of `TagLoss` is over the rows.
         """
-        own = self.task.loss_and_metrics()
+        options = self.task.loss_and_metrics()
         losses = {
             name: loss if name in _OF_TOKENS else MeanOfExamples(loss)
-            for name, loss in own["loss"].items()
+            for name, loss in options["loss"].items()
         }
-        return {**own, "loss": losses}
+        return {**options, "loss": losses}
 
 
 @keras.saving.register_keras_serializable(package="bert_keras")
@@ -244,12 +244,14 @@ class ChunkedTask(TaskView):
 
         That loss also updates the accuracy of masked tokens, because no metric sees their logits.
         """
-        own = self._whole.model.loss_and_metrics()
+        options = self._whole.model.loss_and_metrics()
         loss = ChunkedTokenLoss(self.task.mlm, self._chunks, self.mlm_accuracy)
         metrics = {
-            name: metric for name, metric in own["weighted_metrics"].items() if name != features.MLM
+            name: metric
+            for name, metric in options["weighted_metrics"].items()
+            if name != features.MLM
         }
-        return {"loss": {**own["loss"], features.MLM: loss}, "weighted_metrics": metrics}
+        return {"loss": {**options["loss"], features.MLM: loss}, "weighted_metrics": metrics}
 
 
 @dataclasses.dataclass(frozen=True)

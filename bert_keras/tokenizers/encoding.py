@@ -59,7 +59,7 @@ ROBERTA = Scheme(
 
 
 def find_scheme(
-    path: Path, vocabulary: Collection[str], told: Mapping[str, str], post_processor: Any = None
+    path: Path, vocabulary: Collection[str], tokens: Mapping[str, str], post_processor: Any = None
 ) -> Scheme:
     """Find the special tokens of a tokenizer that was opened from files.
 
@@ -69,7 +69,7 @@ def find_scheme(
     Args:
         path: path of the tokenizer's main file, for messages.
         vocabulary: all pieces.
-        told: role -> token, for the roles that the files state.
+        tokens: role -> token, for the roles that the files state.
         post_processor: this part of a tokenizer.json, which states the places; None for none.
 
     Raises:
@@ -78,11 +78,11 @@ def find_scheme(
 
     def fitting(scheme: Scheme) -> int:
         """Return the number of special tokens that the vocabulary has."""
-        own = zip(ROLES, scheme.special_tokens, strict=True)
-        return sum(told.get(role, token) == token in vocabulary for role, token in own)
+        defaults = zip(ROLES, scheme.special_tokens, strict=True)
+        return sum(tokens.get(role, token) == token in vocabulary for role, token in defaults)
 
     scheme = max((BERT, ALBERT, ROBERTA), key=fitting)
-    scheme = dataclasses.replace(scheme, **told, **special_token_places(post_processor))
+    scheme = dataclasses.replace(scheme, **tokens, **special_token_places(post_processor))
     received = f"Received: {dict(zip(ROLES, scheme.special_tokens, strict=True))}"
     if missing := [role for role in ROLES if getattr(scheme, role) not in vocabulary]:
         raise ArtifactError(

@@ -184,7 +184,7 @@ def read_keras_hub(folder: Path, content: Mapping[str, Any]) -> dict[str, Any] |
         return reader(path, TokenizerConfig(folder, {}, {}))
     raise ArtifactError(
         f"{assets}: no vocabulary.txt, vocabulary.json or vocabulary.spm. "
-        f"Received: class_name={content.get('class_name')!r}"
+        f"Received: class_name={content.get('class_name')!r}. Copy all files of the preset again."
     )
 
 
@@ -309,11 +309,11 @@ def _check_wordpiece(config: TokenizerConfig) -> None:
     """
     if str(config.values.get("tokenizer_class", "")).startswith(_OTHERS):
         config.check_class(())
-    told = [*_part(config.values, "added_tokens_decoder").values()]
+    added_tokens = [*_part(config.values, "added_tokens_decoder").values()]
     for name in MORE_TOKENS:
         more = config.values.get(name) or ()
-        told += more.values() if is_object(more) else more
-    if extra := _added_tokens(told):
+        added_tokens += more.values() if is_object(more) else more
+    if extra := _added_tokens(added_tokens):
         raise ArtifactError(
             f"{config.path}: adds tokens of its own, which are looked for in a text only where "
             f"there is a {ENGINE}. Received: {extra[:5]}. {_SAVE_ENGINE}"

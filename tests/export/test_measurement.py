@@ -88,7 +88,7 @@ def test_what_python_reads_is_not_given_broken_bytes() -> None:
 
 def test_what_is_told_is_one_line() -> None:
     check = next(check for check in measurement.checks(Lengths("long")) if not check.passed)
-    assert check.told == "too long"
+    assert check.details == "too long"
 
 
 def test_columns() -> None:

@@ -30,7 +30,7 @@ RUNTIMES = {"onnx": "onnxruntime", "litert": "ai_edge_litert"}
 
 
 def failed(client: Client) -> dict[str, str]:
-    return {check.name: check.told for check in checks(client) if not check.passed}
+    return {check.name: check.details for check in checks(client) if not check.passed}
 
 
 @pytest.mark.parametrize("name", WRITERS)

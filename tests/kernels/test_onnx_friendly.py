@@ -9,7 +9,7 @@ import pytest
 from keras import ops
 
 from bert_keras import kernels
-from bert_keras.kernels.onnx_friendly import is_asked, layer_norm, written_out
+from bert_keras.kernels.onnx_friendly import is_active, layer_norm, onnx_friendly_operations
 from bert_keras.layers.core import Dense
 from bert_keras.layers.embeddings import BertEmbeddings
 from tests.contracts import numpy
@@ -27,7 +27,7 @@ def test_attention(options: dict[str, Any], dtype: str, atol: float) -> None:
     inputs = [ops.cast(each, dtype) for each in HEADS]
     given = {name: ops.convert_to_tensor(value) for name, value in options.items()}
     expected = kernels.fused_attention(*inputs, **given)
-    with written_out():
+    with onnx_friendly_operations():
         found = kernels.fused_attention(*inputs, **given)
     assert found.dtype == inputs[0].dtype
     wide = (numpy(ops.cast(each, "float32")) for each in (found, expected))
@@ -36,7 +36,7 @@ def test_attention(options: dict[str, Any], dtype: str, atol: float) -> None:
 
 def test_a_row_that_may_look_nowhere_is_finite() -> None:
     inputs = [*map(ops.convert_to_tensor, HEADS)]
-    with written_out():
+    with onnx_friendly_operations():
         found = kernels.fused_attention(*inputs, mask=ops.zeros((2, 1, 1, 5), dtype="bool"))
     assert np.isfinite(numpy(found)).all()
 
@@ -59,7 +59,7 @@ def test_affine() -> None:
     layer.set_weights([kernel, bias])
     x = ops.convert_to_tensor(HEADS[0][:, :, 0])
     expected = layer(x, activation=kernels.gelu)
-    with written_out():
+    with onnx_friendly_operations():
         found = layer(x, activation=kernels.gelu)
     np.testing.assert_allclose(numpy(found), numpy(expected), atol=1e-6)
 
@@ -72,7 +72,7 @@ def test_embeddings(policy: str, positions: str) -> None:
     )
     ids = ops.convert_to_tensor([[3, 0, 10, 4], [1, 1, 0, 0]], dtype="int32")
     expected = layer(ids, ids // 9)
-    with written_out():
+    with onnx_friendly_operations():
         found = layer(ids, ids // 9)
     assert found.dtype == expected.dtype
     wide = (numpy(ops.cast(each, "float32")) for each in (found, expected))
@@ -83,10 +83,10 @@ def test_it_lasts_as_long_as_it_is_asked_for() -> None:
     """`written_out` ends with its `with` block, after an error too."""
 
     def fail() -> None:
-        with written_out():
-            assert is_asked()
+        with onnx_friendly_operations():
+            assert is_active()
             raise KeyError
 
     with pytest.raises(KeyError):
         fail()
-    assert not is_asked()
+    assert not is_active()

@@ -14,7 +14,7 @@ from bert_keras import features
 from bert_keras.errors import ResourceError
 from bert_keras.export import export_folder
 from bert_keras.export.graph.question_answering import Questions
-from bert_keras.export.graph.text_classification import Texts, flat
+from bert_keras.export.graph.text_classification import GraphTexts, flat
 from bert_keras.export.graph.token_classification import Entities
 from bert_keras.models import BertEncoder, Task
 from bert_keras.predictor import Predictor
@@ -171,10 +171,10 @@ def text_functions(predictor: Predictor, tokenizer: InGraphTokenizer) -> Functio
     return SIGNATURES[predictor.task.task_name](predictor, tokenizer)
 
 
-def _texts(predictor: Predictor, tokenizer: InGraphTokenizer) -> Texts:
+def _texts(predictor: Predictor, tokenizer: InGraphTokenizer) -> GraphTexts:
     """Return the model in the graph. For a task that trains vectors it is the vector model."""
     prompt = predictor.prompt
-    return Texts(
+    return GraphTexts(
         predictor.task.vector_model() if predictor.task.reads_apart else predictor.task,
         tokenizer,
         max_length=predictor.max_length,
@@ -197,7 +197,8 @@ def _numbers(predictor: Predictor, tokenizer: InGraphTokenizer) -> Functions:
 
 def _pair_labels(predictor: Predictor, tokenizer: InGraphTokenizer) -> Functions:
     """Return the signature of a `SentencePairs` with labels, which are of pairs only."""
-    texts = Texts(predictor.task, tokenizer, max_length=predictor.max_length)  # without a prompt
+    # Without a prompt.
+    texts = GraphTexts(predictor.task, tokenizer, max_length=predictor.max_length)
     return {DEFAULT: _of_pair(partial(texts.labels, **predictor.options))}
 
 

@@ -63,7 +63,7 @@ _Outputs = dict[str, tf.Tensor]
 _TINY = float(np.finfo(np.float32).tiny)
 
 
-class Texts:
+class GraphTexts:
     """A model with its tokenizer, length and prompt, and its predictions for texts in a graph.
 
     Args:

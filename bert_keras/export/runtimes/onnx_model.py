@@ -24,7 +24,7 @@ from bert_keras.export.runtimes.formats import (
     input_axes,
     output_axes,
 )
-from bert_keras.kernels.onnx_friendly import written_out
+from bert_keras.kernels.onnx_friendly import onnx_friendly_operations
 
 _OPSET = 18
 _ROOT_NAME = "root_of_2"
@@ -34,8 +34,8 @@ _ROOT_HALF = float(np.float32(1.0) / np.float32(math.sqrt(2.0)))
 def write(model: keras.Model, path: Path, quantization: str | None) -> None:
     """Write an .onnx file and check it.
 
-    Axes of variable size, such as the batch, have names. Operations are traced in the forms that
-    ONNX Runtime knows and fuses (`kernels.onnx_friendly`).
+    Axes of variable size, such as the batch, have names. The kernels use the operations of
+    `kernels.onnx_friendly`, which ONNX Runtime fuses.
 
     Args:
         model: task or encoder that computes in float32.
@@ -43,7 +43,7 @@ def write(model: keras.Model, path: Path, quantization: str | None) -> None:
         quantization: "int8", "int8_dynamic", "float16" or None; see `runtime_model`.
     """
     make = _of_torch if keras.backend.backend() == "torch" else _of_tensorflow
-    with written_out():
+    with onnx_friendly_operations():
         proto = make(model)
     for tensors, axes in ((proto.graph.input, input_axes(model)), _outputs(proto, model)):
         for tensor in tensors:

@@ -144,6 +144,7 @@ class _KeepsError(io.BufferedIOBase):
         return self._file.seek(offset, whence)
 
     def write(self, data: Any) -> int:
+        """Write bytes until the first error, which is kept; return their number."""
         if self.error is None:
             try:
                 return self._file.write(data)

@@ -9,7 +9,7 @@ import pytest
 
 from bert_keras import features
 from bert_keras.export.graph.text_classification import (
-    Texts,
+    GraphTexts,
     flat,
 )
 from bert_keras.models import (
@@ -30,10 +30,10 @@ pytest.importorskip("tensorflow_text")
 LENGTH = 20
 
 
-def both(task: Any, tokenizer) -> tuple[Predictor, Texts]:
+def both(task: Any, tokenizer) -> tuple[Predictor, GraphTexts]:
     """Return a predictor and a graph with the same model."""
     task = as_trained(task)
-    graph = Texts(task, InGraphTokenizer(tokenizer), max_length=LENGTH)
+    graph = GraphTexts(task, InGraphTokenizer(tokenizer), max_length=LENGTH)
     return Predictor(task, tokenizer, max_length=LENGTH), graph
 
 
