@@ -193,7 +193,7 @@ def test_calls_are_independent(is_dropped: np.ndarray) -> None:
 def test_layers_do_not_drop_the_same_moved() -> None:
     """Two layers do not drop the same pattern at an offset, even if their hashed seeds overlap."""
     distance, count = 5, 3
-    moved = (7 + distance * jax_kernels._STRIDE) % 2**32
+    moved = (7 + distance * jax_kernels._POSITION_STRIDE) % 2**32
     masks = [
         np.asarray(jax_kernels.dropped(jnp.ones(_COUNT), _RATE, jnp.array(seed, jnp.uint32))) == 0
         for seed in ((7, count), (moved, count))
