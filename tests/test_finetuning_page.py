@@ -16,7 +16,7 @@ from bert_keras.errors import UsageError
 from bert_keras.inference import base as answers
 from bert_keras.training import finetune_data, predict
 from bert_keras.training.finetune_recipe import (
-    KINDS,
+    TASK_NAMES,
     FinetuneRecipe,
     known_finetunings,
     load_finetuning,
@@ -91,7 +91,7 @@ def test_commands_are_accepted(
 
 def test_every_task_and_every_recipe_has_its_place(text: str) -> None:
     rows = _rows(text, "`task=`")
-    assert tuple(_names(row[0])[0] for row in rows) == KINDS
+    assert tuple(_names(row[0])[0] for row in rows) == TASK_NAMES
     recipes = {name: load_finetuning(name).task for name in known_finetunings()}
     for task, _, model, metrics, named in rows:
         (kind,) = _names(task)
@@ -112,7 +112,7 @@ def test_every_value_is_accepted(text: str) -> None:
                 return False
             return True
 
-        assert any(is_accepted(task) for task in KINDS), values
+        assert any(is_accepted(task) for task in TASK_NAMES), values
 
 
 def test_names_of_data_and_answers(text: str) -> None:

@@ -12,7 +12,7 @@ import bert_keras as bk
 from bert_keras import BertEncoder, SequenceClassifier, TokenClassifier, Tokenizer
 from bert_keras.models import Task, compiling, text_fit
 from bert_keras.task_names import FINETUNED, FINETUNING, PRETRAINED, WIDTH, names_of
-from bert_keras.training.finetune_recipe import KINDS, FinetuneRecipe
+from bert_keras.training.finetune_recipe import TASK_NAMES, FinetuneRecipe
 from bert_keras.training.recipe_base import RENAMED_TASKS, rules_of
 from tests.models.test_text_fit import CONFIG
 from tests.tokenizers.samples import VOCABULARY
@@ -53,12 +53,12 @@ def test_every_name_is_of_a_task_class() -> None:
 
 
 def test_recipes_have_these_names() -> None:
-    assert tuple(FINETUNED) == KINDS
+    assert tuple(FINETUNED) == TASK_NAMES
     assert set(RENAMED_TASKS.values()) <= set(FINETUNED)
     named = {task for _, rule in rules_of(FinetuneRecipe) for task in rule.tasks}
     assert named <= set(FINETUNED)
     (rule,) = (rule for field, rule in rules_of(FinetuneRecipe) if field.name == "task")
-    assert tuple(rule.choices) == KINDS
+    assert tuple(rule.choices) == TASK_NAMES
     assert next(rules_of(FinetuneRecipe))[0].name == "task"
 
 
@@ -125,7 +125,7 @@ def test_a_recipe_has_the_default(name: str) -> None:
     assert getattr(recipe, name) == getattr(FINETUNING, name)
 
 
-@pytest.mark.parametrize("task", KINDS)
+@pytest.mark.parametrize("task", TASK_NAMES)
 def test_the_rate_of_a_task(task: str) -> None:
     is_tags = task == "token_classification"
     rate = FINETUNING.tags_learning_rate if is_tags else FINETUNING.learning_rate

@@ -1,4 +1,4 @@
-"""The best weights of a fine-tuning run: measured after every report, kept, waited for."""
+"""Callback that measures a fine-tuning run after every report, and keeps the best weights."""
 
 from __future__ import annotations
 
@@ -18,40 +18,41 @@ from bert_keras.tokenizers import Tokenizer
 from bert_keras.training.finetune_recipe import FinetuneRecipe
 from bert_keras.training.tasks import Evaluation, FinetuningTask
 
-_NO_METRIC = "_thresh"  # how a threshold's name ends
-_LOWER = ("mean_squared_error",)  # is better
-_STEP = "step.txt"  # beside the best model
+_NO_METRIC = "_thresh"  # end of the names of thresholds, which are no metrics
+_LOWER = ("mean_squared_error",)  # metrics of which a lower value is better
+_STEP = "step.txt"  # file beside the best model, with the step it was reached at
 _MEASURING = "measuring on dev"
 
 
 def measure(
-    kind: FinetuningTask,
+    finetuning: FinetuningTask,
     task: Task | PackedTask | Distiller,
     tokenizer: Tokenizer,
     data: Any,
     progress: Callable[[int, int | None, str], None] | None = None,
 ) -> Evaluation:
-    """Evaluate a model on examples; of a view, such as `Distiller`, the task that it trains.
+    """Evaluate a model on examples. For a view such as `Distiller`, evaluate the task it trains.
 
     Args:
-        kind: measures.
-        task: of that kind.
-        tokenizer: of the task.
-        data: the examples.
-        progress: told how many examples are done, of how many, and what is done.
+        finetuning: task of the recipe, which computes the metrics.
+        task: model of that task, or a view that trains one.
+        tokenizer: tokenizer of the model.
+        data: the examples, in the form that `finetuning.read` returns.
+        progress: called with the number of examples that are done, their total, and a text that
+            names the work.
     """
-    predictor = kind.predictor(task.trained_model(), tokenizer)
+    predictor = finetuning.predictor(task.trained_model(), tokenizer)
     if progress is not None:
         progress(0, None, _MEASURING)
         predictor.progress = lambda done, total: progress(done, total, _MEASURING)
-    return kind.evaluate(predictor, data)
+    return finetuning.evaluate(predictor, data)
 
 
 def metric_of(recipe: FinetuneRecipe, metrics: Mapping[str, Any]) -> str:
     """Return the name of the metric that selects the best model: the recipe's, or the first.
 
     Raises:
-        UsageError: the recipe names one that there is not.
+        UsageError: the evaluation has no metric with the name in the recipe.
     """
     known = [name for name in metrics if not name.endswith(_NO_METRIC)]
     if recipe.metric and recipe.metric not in known:
@@ -79,23 +80,23 @@ def goodness(name: str, value: float | None) -> float:
 class KeepBest(keras.callbacks.Callback):
     """Callback that measures after every report, writes the best model, and stops early.
 
-    Put it first in the list of callbacks: what it measures joins the logs that others write.
+    Put it first in the list of callbacks: it adds the metrics to the logs that others write.
 
     Args:
-        recipe: with `metric` and `patience`.
-        kind: measures.
+        recipe: recipe of the run; `metric`, `keep` and `patience` are used.
+        finetuning: task of the recipe, which computes the metrics.
         dev: the examples to measure on.
-        tokenizer: of the model.
-        folder: of the best model; replaced as a whole.
+        tokenizer: tokenizer of the model.
+        folder: folder of the best model, which each better model replaces as a whole.
         log_every: steps of a report.
-        state: of a run that goes on.
-        progress: told how far the measuring is, as by `measure`.
+        state: state of the run, new or from its last checkpoint.
+        progress: callback of `measure`.
     """
 
     def __init__(
         self,
         recipe: FinetuneRecipe,
-        kind: FinetuningTask,
+        finetuning: FinetuningTask,
         dev: Any,
         tokenizer: Tokenizer,
         folder: Path,
@@ -104,7 +105,8 @@ class KeepBest(keras.callbacks.Callback):
         progress: Callable[[int, int | None, str], None] | None = None,
     ):
         super().__init__()
-        self._recipe, self._kind, self._dev, self._tokenizer = recipe, kind, dev, tokenizer
+        self._recipe, self._finetuning = recipe, finetuning
+        self._dev, self._tokenizer = dev, tokenizer
         self._folder, self._log_every, self._progress = folder, log_every, progress
         self.reports = state["step"] // log_every
         self.state = {
@@ -116,7 +118,7 @@ class KeepBest(keras.callbacks.Callback):
 
     @property
     def score_name(self) -> str:
-        """Name of the metric that counts; "score" where nothing names or measured one yet."""
+        """Name of the metric that selects the best model; "score" before it is known."""
         return counting(self._recipe, self.state["best"] or {"score": None})
 
     @property
@@ -125,12 +127,12 @@ class KeepBest(keras.callbacks.Callback):
         return 0 < self._recipe.patience <= self.state["waited"]
 
     def on_train_begin(self, logs: dict[str, Any] | None = None) -> None:
-        """Keras: `fit` begins. Where the recipe names a metric, looks whether there is such a one.
+        """Check the metric that the recipe names, by measuring once before the first step.
 
-        Which there are, only measuring tells: entities are measured by type.
+        The names are not known without measuring, because entities have metrics for each type.
 
         Raises:
-            UsageError: no such metric.
+            UsageError: the evaluation has no metric of that name.
         """
         del logs
         if self._recipe.metric and not self.reports:
@@ -139,10 +141,10 @@ class KeepBest(keras.callbacks.Callback):
             self.state["aside"] += perf_counter() - start
 
     def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
-        """Keras: a report ends.
+        """Measure the model, add its metrics to the logs, and save it if it is the best one.
 
         Raises:
-            NumericError: the loss or a weight is not finite, so that there is nothing to measure.
+            NumericError: the loss or a weight is not finite.
         """
         logs = {} if logs is None else logs
         self._check_numbers(float(logs["loss"]), (epoch + 1) * self._log_every)
@@ -150,17 +152,17 @@ class KeepBest(keras.callbacks.Callback):
         if self._recipe.keep == "last" and self.reports < self.params["epochs"]:
             return
         start = perf_counter()
-        found = self._measure()
-        values = found.stored
+        evaluation = self._measure()
+        values = evaluation.stored
         name = counting(self._recipe, values)
         score = values.get(name)
-        logs |= {f"val_{key}": found.metrics[key] for key in values}
+        logs |= {f"val_{key}": evaluation.metrics[key] for key in values}
         logs["val_score"] = math.nan if score is None else score
         best, step = self.state["best"], self.reports * self._log_every
         is_better = best is None or goodness(name, score) > goodness(name, best.get(name))
         if is_better or self._written == step > self.state["best_step"]:
             self._save(step, values)
-            self.state |= {"best": values, "best_step": step, "constant": found.is_constant}
+            self.state |= {"best": values, "best_step": step, "constant": evaluation.is_constant}
             self.state["waited"] = 0
         else:
             self.state["waited"] += 1
@@ -170,25 +172,25 @@ class KeepBest(keras.callbacks.Callback):
 
     def _measure(self) -> Evaluation:
         """Return the evaluation of the model, as it is now, on the dev examples."""
-        return measure(self._kind, self.model, self._tokenizer, self._dev, self._progress)
+        return measure(self._finetuning, self.model, self._tokenizer, self._dev, self._progress)
 
     def _check_numbers(self, loss: float, step: int) -> None:
         """Raise `NumericError` if the loss or a trainable weight is not finite at a step."""
         weights = (keras.ops.convert_to_numpy(v) for v in self.model.trainable_variables)
         if math.isfinite(loss) and all(np.isfinite(weight).all() for weight in weights):
             return
-        what = "not all weights are" if math.isfinite(loss) else f"the loss is {loss}, not"
+        fault = "not all weights are" if math.isfinite(loss) else f"the loss is {loss}, not"
         raise NumericError(
-            f"At step {step} {what} finite. A lower learning_rate, a longer warmup, clip_norm=1 or "
-            "precision=float32 help most often, in a new run (out=FOLDER)."
+            f"At step {step} {fault} finite. A lower learning_rate, a longer warmup, clip_norm=1 "
+            "or precision=float32 help most often, in a new run (out=FOLDER)."
         )
 
     def _save(self, step: int, metrics: Mapping[str, Any]) -> None:
         """Write the model as the best one, with its metrics and the step it was reached at."""
-        self._written = 0  # what a killed run wrote is no more
-        kind = type(self._kind)(self._recipe, metrics)
+        self._written = 0  # the best model of the killed run is replaced
+        finetuning = type(self._finetuning)(self._recipe, metrics)
         with file_io.new_folder(self._folder) as folder:
-            kind.predictor(self.model.trained_model(), self._tokenizer).save_to_preset(folder)
+            finetuning.predictor(self.model.trained_model(), self._tokenizer).save_to_preset(folder)
             file_io.write_text(folder / _STEP, f"{step}\n")
 
 

@@ -39,7 +39,7 @@ FLOAT = 4  # bytes
 
 
 @dataclasses.dataclass(frozen=True)
-class Plan:
+class PretrainPlan:
     """Estimates of a run. Bytes, tokens, seconds."""
 
     text_bytes: int
@@ -51,7 +51,7 @@ class Plan:
     seconds: float
 
 
-def plan(recipe: PretrainRecipe) -> Plan:
+def plan(recipe: PretrainRecipe) -> PretrainPlan:
     """Estimate a run without reading the text.
 
     Raises:
@@ -65,7 +65,7 @@ def plan(recipe: PretrainRecipe) -> Plan:
     text_tokens = prepared.num_tokens if prepared else text_bytes / _BYTES_PER_TOKEN
     tokens_read = recipe.steps * recipe.batch_size * recipe.sequence_length
     flops = recipe.steps * _step_flops(recipe, task)
-    return Plan(
+    return PretrainPlan(
         text_bytes=text_bytes,
         vocab_size=vocab_size,
         parameters=task.count_params(),
@@ -84,25 +84,25 @@ def print_plan(
     Raises:
         DataError: the run would have too little text to evaluate on.
     """
-    found = plan(recipe)
+    estimates = plan(recipe)
     check_held_out(recipe)
     columns = "", *(Column(name, overflow="fold") for name in ("value", "remark"))
     table = Table(*columns, title=f"{recipe.name}: the plan; nothing was written")
-    text = f"{found.text_bytes / 1e6:,.1f} MB"
+    text = f"{estimates.text_bytes / 1e6:,.1f} MB"
     table.add_row("text", text, recipe.corpus)
     origin = recipe.vocab or ("prepared" if _prepared(recipe) else "learned from the text")
-    table.add_row("vocabulary", f"{found.vocab_size:,} pieces", origin)
+    table.add_row("vocabulary", f"{estimates.vocab_size:,} pieces", origin)
     table.add_row(
-        "model", f"{found.parameters:,} parameters", recipe.init_checkpoint or _sizes(recipe)
+        "model", f"{estimates.parameters:,} parameters", recipe.init_checkpoint or _sizes(recipe)
     )
     table.add_row(
         "examples",
         f"{recipe.steps * recipe.batch_size:,} of {recipe.sequence_length} tokens",
         f"{recipe.steps:,} steps of {recipe.batch_size}, {recipe.loss}, {recipe.masking}",
     )
-    epochs = f"about {found.epochs:,.1f}"
-    table.add_row("passes over the text", epochs, f"{found.tokens_read:,} tokens read")
-    add_costs(table, found.memory, found.seconds)
+    epochs = f"about {estimates.epochs:,.1f}"
+    table.add_row("passes over the text", epochs, f"{estimates.tokens_read:,} tokens read")
+    add_costs(table, estimates.memory, estimates.seconds)
     folder = recipe.out or ("a temporary folder" if is_quicktest else f"runs/{recipe.name}")
     table.add_row("run folder", folder, ", ".join(files_of_run(recipe)))
     if _exports(recipe):
@@ -147,8 +147,8 @@ def _exports(recipe: PretrainRecipe) -> bool:
 
 def _sizes(recipe: PretrainRecipe) -> str:
     """Return the name of the configuration, with the sizes that the recipe changes."""
-    own = ", ".join(f"{name}={value}" for name, value in recipe.own_sizes.items())
-    return f"{recipe.config}, but {own}" if own else recipe.config
+    changed = ", ".join(f"{name}={value}" for name, value in recipe.own_sizes.items())
+    return f"{recipe.config}, but {changed}" if changed else recipe.config
 
 
 def _text_bytes(recipe: PretrainRecipe) -> int:

@@ -1,11 +1,11 @@
-"""Measures a fine-tuned model on a file of labelled examples.
+"""Measure a fine-tuned model on a file of labelled examples.
 
     bert-keras evaluate RUN_OR_MODEL data=FILE [out=FOLDER] [key=value …]
 
 RUN_OR_MODEL is the folder of a fine-tuning run, whose values are used again, or any checkpoint of a
 task (a folder, or hf://organisation/name). key=value changes how FILE is read and measured: text=,
 pair=, label=, format=, max_length=, no_answer= and the like; an unknown key lists them all. When a
-question has no answer is decided by what was best on the run's dev.
+question has no answer is decided by the threshold that was best on the run's dev examples.
 
 Examples:
     bert-keras evaluate runs/sst2 data=sst2/dev.tsv
@@ -25,39 +25,41 @@ from bert_keras import escaping, file_io
 from bert_keras.errors import Step, UsageError, run_steps
 from bert_keras.training.run import run
 
-_MODELS = ("run.json", "config.json")  # what a folder of a run, or of a model, has
+_MODELS = ("run.json", "config.json")  # a folder with one of these is a run or a model
 
 
 def main(arguments: list[str]) -> int:
-    """Runs the program; returns the exit code."""
+    """Run the program; return the exit code."""
     # Keras and its backend take seconds to import: not for --help.
     from rich.table import Table
 
     from bert_keras.training.finetune_data import open_finetuned, read
 
     opened = open_finetuned(arguments, "evaluate", ("data",))
-    out = _folder(arguments[0], opened.own["data"], opened.own["out"])
-    _require_own(out, opened.own["data"])
-    kind, data = opened.kind, read(opened.kind, opened.own["data"])
-    kind.check(data, opened.labels)
+    data_file, finetuning = opened.program_values["data"], opened.finetuning
+    out = _folder(arguments[0], data_file, opened.program_values["out"])
+    _require_own(out, data_file)
+    data = read(finetuning, data_file)
+    finetuning.check(data, opened.labels)
     with opened.shown():
-        found = kind.evaluate(opened.predictor, data)
-    card = {"model": arguments[0], "data": opened.own["data"], "examples": len(data)}
-    predictions = out / f"predictions.{kind.extension}"
-    table = Table("metric", "value", title=f"{opened.own['data']}: {len(data):,} examples")
-    for name, value in found.metrics.items():
+        evaluation = finetuning.evaluate(opened.predictor, data)
+    card = {"model": arguments[0], "data": data_file, "examples": len(data)}
+    metrics = {**card, "metrics": evaluation.stored}
+    predictions = out / f"predictions.{finetuning.extension}"
+    table = Table("metric", "value", title=f"{data_file}: {len(data):,} examples")
+    for name, value in evaluation.metrics.items():
         table.add_row(name, f"{value:.4f}")
     steps = (
         Step("table", lambda _: escaping.console().print(table)),
         Step("folder", lambda _: out.mkdir(parents=True, exist_ok=True)),
         Step(
             "metrics",
-            lambda _: file_io.write_json(out / "metrics.json", {**card, "metrics": found.stored}),
+            lambda _: file_io.write_json(out / "metrics.json", metrics),
             needs=("folder",),
         ),
         Step(
             "predictions",
-            lambda _: kind.write(predictions, data, found.predictions),
+            lambda _: finetuning.write(predictions, data, evaluation.predictions),
             needs=("folder",),
         ),
     )

@@ -100,15 +100,15 @@ def _finetune(recipe: FinetuneRecipe, folder: FinetuneFolder, arguments: list[st
     from bert_keras.training.tasks import task_of
 
     folder.claim(recipe, keras.backend.backend(), machine.versions())
-    kind = task_of(recipe)
-    data = Data.read(recipe, kind)
+    finetuning = task_of(recipe)
+    data = Data.read(recipe, finetuning)
     tokenizer = tokenizer_of(recipe)
     seeds = range(recipe.seed, recipe.seed + recipe.seeds)
     results = [
-        run_seed(recipe, kind, data, tokenizer, seed, folder.of_seed(seed)) for seed in seeds
+        run_seed(recipe, finetuning, data, tokenizer, seed, folder.of_seed(seed)) for seed in seeds
     ]
     command = shlex.join(["bert-keras", "finetune", *arguments])
-    finish(recipe, kind, data, tokenizer, results, folder, command)
+    finish(recipe, finetuning, data, tokenizer, results, folder, command)
     if all("failed" in result for result in results):
         raise NumericError(f"The training failed with every seed. Received: {results[0]['failed']}")
 

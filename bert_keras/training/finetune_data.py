@@ -8,7 +8,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import keras
 import numpy as np
 
 from bert_keras import file_io
@@ -25,6 +24,7 @@ from bert_keras.training import progress
 from bert_keras.training.finetune_recipe import READING, FinetuneRecipe, usual_values
 from bert_keras.training.recipe_files import parse_overrides, require_no_flags
 from bert_keras.training.run_folder import recipe_of
+from bert_keras.training.setup import set_seed_and_devices
 from bert_keras.training.tasks import BAD, GOOD, TASKS, FinetuningTask, task_of
 from bert_keras.training.tasks.question_answering import values_of
 
@@ -44,20 +44,20 @@ class Data:
     labels: list[str] | None
 
     @classmethod
-    def read(cls, recipe: FinetuneRecipe, kind: FinetuningTask) -> Data:
-        """Reads the files of a recipe.
+    def read(cls, recipe: FinetuneRecipe, finetuning: FinetuningTask) -> Data:
+        """Read the files of a recipe.
 
         Raises:
             UsageError: values of the recipe that do not fit the files.
             DataError: a bad row; names file and line.
         """
-        whole = train = read(kind, recipe.train)
+        whole = train = read(finetuning, recipe.train)
         if recipe.dev:
-            dev = read(kind, recipe.dev)
+            dev = read(finetuning, recipe.dev)
         else:
             share = recipe.validation_split
-            train, dev = kind.split(train, share) if len(train) > 1 else ([], train)
-        train = kind.learned(train) if len(train) else train
+            train, dev = finetuning.split(train, share) if len(train) > 1 else ([], train)
+        train = finetuning.learned(train) if len(train) else train
         if not len(train):
             raise DataError(
                 f"{recipe.train}: no examples remain to train on, with validation_split="
@@ -65,7 +65,7 @@ class Data:
                 "measure on, or give more examples."
             )
         try:
-            labels = kind.labels(whole)  # a rare one may be held out
+            labels = finetuning.labels(whole)  # a rare one may be held out
         except DataError as error:
             raise DataError(f"{recipe.train}: {error}") from error
         if 0 < recipe.rows < len(train):
@@ -73,14 +73,14 @@ class Data:
             if recipe.draw:
                 keys = Draws(recipe.data_seed, epoch=0).keys(Stream.PLAN, len(train))
                 order = np.argsort(keys, kind="stable")
-            train = kind.take(train, np.sort(order[: recipe.rows]).tolist())
+            train = finetuning.take(train, np.sort(order[: recipe.rows]).tolist())
         if 0 < recipe.dev_rows < len(dev):
-            dev = kind.take(dev, range(recipe.dev_rows))
-        kind.check(dev, labels)
+            dev = finetuning.take(dev, range(recipe.dev_rows))
+        finetuning.check(dev, labels)
         return cls(train, dev, labels)
 
 
-def read(kind: FinetuningTask, path: str, *, labelled: bool = True) -> Any:
+def read(finetuning: FinetuningTask, path: str, *, labelled: bool = True) -> Any:
     """Read the examples of a file; see `FinetuningTask.read`.
 
     Raises:
@@ -88,7 +88,7 @@ def read(kind: FinetuningTask, path: str, *, labelled: bool = True) -> Any:
         DataError: a bad row; names file and line.
     """
     try:
-        return kind.read(path, labelled=labelled)
+        return finetuning.read(path, labelled=labelled)
     except (DataError, UsageError):
         raise
     except (ValueError, ImportError) as error:  # of arguments, which are the recipe's
@@ -97,14 +97,14 @@ def read(kind: FinetuningTask, path: str, *, labelled: bool = True) -> Any:
 
 def training_examples(
     recipe: FinetuneRecipe,
-    kind: FinetuningTask,
+    finetuning: FinetuningTask,
     data: Data,
     tokenizer: Tokenizer,
     task: Task,
     seed: int,
 ) -> SupervisedExamples | PackedExamples:
     """Return the training batches of a task, or with `packing` of its packed view."""
-    examples = kind.examples(
+    examples = finetuning.examples(
         tokenizer,
         data.train,
         data.labels,
@@ -133,7 +133,7 @@ def quicktest_recipe(recipe: FinetuneRecipe, folder: Path) -> FinetuneRecipe:
     Files and weights are the same every time, so that a run that was interrupted can go on. The
     recipe names them by the folder as it was given, for it is written to `run.json`.
     """
-    given, folder = folder, file_io.expanded(folder)
+    unexpanded, folder = folder, file_io.expanded(folder)
     folder.mkdir(parents=True, exist_ok=True)
     letters = [chr(code) for code in range(ord("a"), ord("z") + 1)]
     pieces = dict.fromkeys(
@@ -148,11 +148,13 @@ def quicktest_recipe(recipe: FinetuneRecipe, folder: Path) -> FinetuneRecipe:
         intermediate_size=32,
         max_positions=64,
     )
-    keras.utils.set_random_seed(0)
+    set_seed_and_devices(0)
     BertEncoder(config).save_to_preset(folder / "encoder")
     tokenizer.save_to_preset(folder / "encoder")
     values = {
-        name: value.replace(str(folder), str(given), 1) if value.startswith(str(folder)) else value
+        name: value.replace(str(folder), str(unexpanded), 1)
+        if value.startswith(str(folder))
+        else value
         for name, value in TASKS[recipe.task](recipe).quicktest_data(folder).items()
     }
     usual = usual_values()
@@ -160,22 +162,22 @@ def quicktest_recipe(recipe: FinetuneRecipe, folder: Path) -> FinetuneRecipe:
     recipe = dataclasses.replace(
         recipe,
         **{**reading, **values},
-        encoder=str(given / "encoder"),
+        encoder=str(unexpanded / "encoder"),
         dev=values["train"],
     )
     if recipe.of_a_teacher and not recipe.teacher:
-        recipe = dataclasses.replace(recipe, teacher=str(given / "teacher"))
-        kind = task_of(recipe)
-        labels = Data.read(recipe, kind).labels
-        kind.build(BertEncoder(config), labels).save_to_preset(folder / "teacher")
+        recipe = dataclasses.replace(recipe, teacher=str(unexpanded / "teacher"))
+        finetuning = task_of(recipe)
+        labels = Data.read(recipe, finetuning).labels
+        finetuning.build(BertEncoder(config), labels).save_to_preset(folder / "teacher")
         tokenizer.save_to_preset(folder / "teacher")
     return recipe
 
 
-# === Fine-tuned models: of a run, or of any checkpoint of a task ===
+# === Fine-tuned models: from a run, or from any checkpoint of a task ===
 
 
-# Values that are of use without training.
+# Values of a recipe that are also used without training.
 _VALUES = (
     *READING,
     *("positive", "max_score", "language", "precision"),
@@ -190,17 +192,17 @@ class Finetuned:
 
     Attributes:
         recipe: the values that it is used with.
-        kind: of the recipe.
-        predictor: of the model.
-        labels: their names; None where there are none.
-        own: the values of the command line that are the program's, not the recipe's.
+        finetuning: task of the recipe.
+        predictor: predictor of the model.
+        labels: names of the labels; None for a model without labels.
+        program_values: values of the command line that are keys of the program, not of the recipe.
     """
 
     recipe: FinetuneRecipe
-    kind: FinetuningTask
+    finetuning: FinetuningTask
     predictor: Predictor
     labels: list[str] | None
-    own: Mapping[str, str]
+    program_values: Mapping[str, str]
 
     @contextmanager
     def shown(self) -> Iterator[None]:
@@ -222,8 +224,8 @@ def open_finetuned(
         measures: whether metrics are needed.
 
     Raises:
-        UsageError: what cannot be meant.
-        ArtifactError: no such model, a damaged one, or one of another kind.
+        UsageError: an unknown or missing key, a bad value, or a run that has not ended.
+        ArtifactError: no such model, a damaged one, or a model that is not a task.
     """
     flags = [argument for argument in arguments if argument.startswith("-")]
     require_no_flags(flags, (*needed, "out", *_VALUES))
@@ -232,9 +234,9 @@ def open_finetuned(
             f"The model is missing. Write: bert-keras {program} RUN_OR_MODEL key=value …. "
             f"Received: {' '.join(arguments) or 'no arguments'}"
         )
-    own = dict.fromkeys((*needed, "out"), "")
-    # Before anything is opened: keys that there are.
-    _values(arguments[1:], own, FinetuneRecipe(task="text_classification"))
+    program_values = dict.fromkeys((*needed, "out"), "")
+    # An unknown key is refused here, before the model is opened.
+    _values(arguments[1:], program_values, FinetuneRecipe(task="text_classification"))
     folder = file_io.expanded(arguments[0])
     recipe = recipe_of(folder)
     if recipe is not None and not (folder / "metrics.json").is_file():
@@ -242,32 +244,31 @@ def open_finetuned(
             f"{folder}: the run has not ended: it has no metrics.json. Repeat the command that "
             "began it, which resumes the training."
         )
-    precision = recipe.precision if recipe else "float32"
-    asked = [value for key, _, value in (a.partition("=") for a in arguments) if key == "precision"]
-    task = load_checkpoint(arguments[0], dtype=(asked or [precision])[0])
+    default = recipe.precision if recipe else "float32"
+    pairs = (argument.partition("=") for argument in arguments)
+    precision = next((value for key, _, value in pairs if key == "precision"), default)
+    task = load_checkpoint(arguments[0], dtype=precision)
     measured = _measured(folder)
     if recipe is None:
         recipe, measured = _recipe_for(task, arguments[0])
-    recipe = dataclasses.replace(recipe, **_values(arguments[1:], own, recipe))
+    recipe = dataclasses.replace(recipe, **_values(arguments[1:], program_values, recipe))
     for name in needed:
-        if not own[name]:
+        if not program_values[name]:
             raise UsageError(
                 f"{name}= is missing. Give {name}=FILE; `bert-keras {program} --help` explains it."
             )
     assert isinstance(task, Task)
-    kind = task_of(recipe, measured, measures=measures)
+    finetuning = task_of(recipe, measured, measures=measures)
     try:
         tokenizer = Tokenizer.from_preset(arguments[0])
-        predictor = kind.predictor(task, tokenizer)
+        predictor = finetuning.predictor(task, tokenizer)
     except (ArtifactError, DataError):
         raise
     except ValueError as error:
         raise UsageError(f"{arguments[0]}: {error}") from error
     options: dict[str, Any] = task.options
-    labels = (
-        None if recipe.task in ("text_regression", "sentence_similarity") else options.get("labels")
-    )
-    return Finetuned(recipe, kind, predictor, labels, own)
+    labels = None if finetuning.predicts_numbers else options.get("labels")
+    return Finetuned(recipe, finetuning, predictor, labels, program_values)
 
 
 def require_apart(path: Path, inputs: Sequence[str]) -> None:
@@ -283,31 +284,33 @@ def require_apart(path: Path, inputs: Sequence[str]) -> None:
         )
 
 
-def _values(words: Sequence[str], own: dict[str, str], recipe: FinetuneRecipe) -> dict[str, Any]:
-    """Update the program's own values; return the recipe's values with those of the words."""
+def _values(
+    words: Sequence[str], program_values: dict[str, str], recipe: FinetuneRecipe
+) -> dict[str, Any]:
+    """Update `program_values` from the words; return the recipe's values, changed by the words."""
     defaults = recipe.values()
-    values = parse_overrides(words, own | {name: defaults[name] for name in _VALUES})
-    own |= {name: values.pop(name) for name in own}
+    values = parse_overrides(words, program_values | {name: defaults[name] for name in _VALUES})
+    program_values |= {name: values.pop(name) for name in program_values}
     return values
 
 
 def _recipe_for(task: Any, name: str) -> tuple[FinetuneRecipe, dict[str, Any]]:
     """Return a recipe for a model that is not of a run, and the metrics measured with it."""
-    known = task.task_name
-    if known not in FINETUNED:
-        what = type(task).__name__
+    task_name = task.task_name
+    if task_name not in FINETUNED:
         raise ArtifactError(
-            f"{name}: the model is a {what}, which is not fine-tuned for any task. Fine-tune it "
-            f"first: bert-keras finetune RECIPE encoder={name}"
+            f"{name}: the model is a {type(task).__name__}, which is not fine-tuned for any task. "
+            f"Fine-tune it first: bert-keras finetune RECIPE encoder={name}"
         )
-    positions = task.encoder.config.max_positions
-    asked = read_predictor_config(name)
-    length = min(asked.max_length or (384 if known == "question_answering" else _LENGTH), positions)
-    if known != "question_answering":
-        return FinetuneRecipe(task=known, max_length=length), {}
-    values, measured = values_of(asked.options)
+    is_qa = task_name == "question_answering"
+    stored = read_predictor_config(name)
+    default_length = 384 if is_qa else _LENGTH
+    length = min(stored.max_length or default_length, task.encoder.config.max_positions)
+    if not is_qa:
+        return FinetuneRecipe(task=task_name, max_length=length), {}
+    values, measured = values_of(stored.options)
     values = {"max_question": min(64, length - 5), **values}
-    return FinetuneRecipe(task=known, max_length=length, **values), measured
+    return FinetuneRecipe(task=task_name, max_length=length, **values), measured
 
 
 def _measured(folder: Path) -> dict[str, Any]:

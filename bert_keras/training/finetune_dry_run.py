@@ -36,25 +36,25 @@ from bert_keras.training.run_folder import FinetuneFolder
 from bert_keras.training.setup import build_shapes
 from bert_keras.training.tasks import FinetuningTask, task_of
 
-_SAMPLE = 1_000  # examples that are tokenised
-_MEASURED = 16  # examples of dev that tell the names of the metrics
-_SHOWN = 8  # names of labels
-_SMALL, _SMALL_LAYERS = 8, 4  # sizes of the model that tells them
+_SAMPLE = 1_000  # examples to tokenise
+_MEASURED = 16  # examples of dev to measure, for the names of the metrics
+_SHOWN = 8  # names of labels to print
+_SMALL, _SMALL_LAYERS = 8, 4  # width and layers of the model that is measured for those names
 
 
 @dataclasses.dataclass(frozen=True)
-class Plan:
+class FinetunePlan:
     """Estimates of a fine-tuning run.
 
     Attributes:
-        examples: to learn from, and to measure on.
-        labels: their names; None where the task has none.
+        examples: number of examples to learn from, and number to measure on.
+        labels: names of the labels; None for a task without labels.
         lengths: tokens of the rows of a sample.
-        steps: of an epoch.
+        steps: steps of an epoch.
         rate: highest learning rate.
-        parameters: of the encoder.
-        memory: bytes.
-        seconds: of the training of all seeds, without evaluations.
+        parameters: number of parameters of the encoder.
+        memory: bytes of weights, gradients, moments and activations.
+        seconds: time of the training with all seeds, without evaluations.
     """
 
     examples: tuple[int, int]
@@ -67,23 +67,23 @@ class Plan:
     seconds: float
 
 
-def plan(recipe: FinetuneRecipe) -> Plan:
-    """Read the files and a sample's tokens; estimate the rest.
+def plan(recipe: FinetuneRecipe) -> FinetunePlan:
+    """Estimate a run from its files, the tokens of a sample, and the encoder's config.
 
     Raises:
-        UsageError: values of the recipe that do not fit the files or the encoder: what the run
-            refuses before its first step.
+        UsageError: values of the recipe that do not fit the files or the encoder, as the run would
+            refuse them before its first step.
         DataError: a bad row; names file and line.
         ArtifactError: no such encoder or teacher.
     """
-    kind = task_of(recipe)
-    data = Data.read(recipe, kind)
+    finetuning = task_of(recipe)
+    data = Data.read(recipe, finetuning)
     tokenizer = tokenizer_of(recipe)
-    task = build_shapes(lambda: _task(recipe, kind, data, tokenizer))
+    task = build_shapes(lambda: _task(recipe, finetuning, data, tokenizer))
     encoder = task.encoder
     if recipe.metric and not _is_of_an_entity_type(recipe.metric, data.labels):
-        _check_metric(recipe, kind, data, tokenizer, encoder.config)
-    lengths, rows = _lengths(recipe, kind, data, tokenizer, encoder)
+        _check_metric(recipe, finetuning, data, tokenizer, encoder.config)
+    lengths, rows = _lengths(recipe, finetuning, data, tokenizer, encoder)
     per_batch: float = recipe.batch_size
     if recipe.packing:  # as many rows of max_length as hold about batch_size examples
         share = float(lengths.mean()) / recipe.max_length
@@ -94,7 +94,7 @@ def plan(recipe: FinetuneRecipe) -> Plan:
     passes = 2 if recipe.freeze else 6
     products = products_of(encoder.blocks, config, round(lengths.mean()))
     operations = passes * products * lengths.mean() * rows * recipe.epochs * recipe.seeds
-    return Plan(
+    return FinetunePlan(
         (len(data.train), len(data.dev)),
         data.labels,
         lengths,
@@ -106,9 +106,11 @@ def plan(recipe: FinetuneRecipe) -> Plan:
     )
 
 
-def _task(recipe: FinetuneRecipe, kind: FinetuningTask, data: Data, tokenizer: Tokenizer) -> Task:
+def _task(
+    recipe: FinetuneRecipe, finetuning: FinetuningTask, data: Data, tokenizer: Tokenizer
+) -> Task:
     """Build the model of the run from configs alone, and its teacher, which must fit."""
-    task = build_task(recipe, kind, data.labels, tokenizer, load_weights=False)
+    task = build_task(recipe, finetuning, data.labels, tokenizer, load_weights=False)
     if recipe.teacher:
         distiller_of(recipe, task, tokenizer, load_weights=False)
     return task
@@ -116,12 +118,12 @@ def _task(recipe: FinetuneRecipe, kind: FinetuningTask, data: Data, tokenizer: T
 
 def _check_metric(
     recipe: FinetuneRecipe,
-    kind: FinetuningTask,
+    finetuning: FinetuningTask,
     data: Data,
     tokenizer: Tokenizer,
     config: BertConfig,
 ) -> None:
-    """Check the name of the metric: a small model of the same kind measures a few examples.
+    """Check the name of the metric: a small model of the same task measures a few examples.
 
     Raises:
         UsageError: the task has no metric of that name.
@@ -136,9 +138,9 @@ def _check_metric(
         num_unique_layers=layers,
         pruned_heads=(),
     )
-    part = kind.take(data.dev, range(min(len(data.dev), _MEASURED)))
-    task = kind.build(BertEncoder(small), data.labels)
-    metric_of(recipe, measure(kind, task, tokenizer, part).metrics)
+    part = finetuning.take(data.dev, range(min(len(data.dev), _MEASURED)))
+    task = finetuning.build(BertEncoder(small), data.labels)
+    metric_of(recipe, measure(finetuning, task, tokenizer, part).metrics)
 
 
 def _is_of_an_entity_type(metric: str, tags: list[str] | None) -> bool:
@@ -148,14 +150,18 @@ def _is_of_an_entity_type(metric: str, tags: list[str] | None) -> bool:
 
 
 def _lengths(
-    recipe: FinetuneRecipe, kind: FinetuningTask, data: Data, tokenizer: Tokenizer, encoder: Any
+    recipe: FinetuneRecipe,
+    finetuning: FinetuningTask,
+    data: Data,
+    tokenizer: Tokenizer,
+    encoder: Any,
 ) -> tuple[np.ndarray, int]:
     """Return the lengths of a sample's rows in tokens, and an estimate of the number of rows."""
     count = min(len(data.train), _SAMPLE)
     numbers = np.linspace(0, len(data.train) - 1, count).astype(int)
-    sample = kind.examples(
+    sample = finetuning.examples(
         tokenizer,
-        kind.take(data.train, numbers.tolist()),
+        finetuning.take(data.train, numbers.tolist()),
         data.labels,
         segments=encoder.config.num_segments > 0,
         batch_size=1,
@@ -174,13 +180,15 @@ def _memory(recipe: FinetuneRecipe, encoder: Any, length: int) -> int:
 
 def files_of_run(recipe: FinetuneRecipe) -> list[str]:
     """Return what a run writes into its folder, files and folders, in the order of writing."""
-    folder, kind = FinetuneFolder(recipe), task_of(recipe)
+    folder, finetuning = FinetuneFolder(recipe), task_of(recipe)
     seeds = [folder.of_seed(recipe.seed + number).name for number in range(recipe.seeds)]
     if len(seeds) > _SHOWN:
         seeds = [seeds[0], "…", seeds[-1]]
-    left_out = () if kind.has_confusion else ("confusion matrix",)
+    left_out = () if finetuning.has_confusion else ("confusion matrix",)
     last = files_of_steps([step for step in STEPS if step.name not in left_out])
-    last = [f"predictions.{kind.extension}" if "predictions." in name else name for name in last]
+    last = [
+        f"predictions.{finetuning.extension}" if "predictions." in name else name for name in last
+    ]
     return [folder.run.name, *seeds, *last]
 
 
@@ -190,10 +198,10 @@ def print_plan(recipe: FinetuneRecipe, *, console: Console | None = None) -> Non
     Raises:
         UsageError, DataError, ArtifactError: as for `plan`.
     """
-    found = plan(recipe)
+    estimates = plan(recipe)
     columns = "", *(Column(name, overflow="fold") for name in ("value", "remark"))
     table = Table(*columns, title=f"{recipe.name}: the plan; nothing was written")
-    train, dev = found.examples
+    train, dev = estimates.examples
     table.add_row("task", recipe.task, f"precision {recipe.precision}")
     drawn = (
         f"{recipe.train}, drawn by data_seed={recipe.data_seed}" if recipe.rows else recipe.train
@@ -204,26 +212,29 @@ def print_plan(recipe: FinetuneRecipe, *, console: Console | None = None) -> Non
         f"{dev:,}",
         recipe.dev or f"{recipe.validation_split:.0%} of train",
     )
-    if found.labels is not None:
-        more = ", …" if len(found.labels) > _SHOWN else ""
-        table.add_row("labels", f"{len(found.labels)}", ", ".join(found.labels[:_SHOWN]) + more)
-    table.add_row("encoder", f"{found.parameters:,} parameters", recipe.encoder)
-    full = float((found.lengths >= recipe.max_length).mean())
+    if estimates.labels is not None:
+        more = ", …" if len(estimates.labels) > _SHOWN else ""
+        table.add_row(
+            "labels", f"{len(estimates.labels)}", ", ".join(estimates.labels[:_SHOWN]) + more
+        )
+    table.add_row("encoder", f"{estimates.parameters:,} parameters", recipe.encoder)
+    full = float((estimates.lengths >= recipe.max_length).mean())
     table.add_row(
         "tokens of a row",
-        f"median {np.median(found.lengths):.0f}, longest {found.lengths.max():,}",
+        f"median {np.median(estimates.lengths):.0f}, longest {estimates.lengths.max():,}",
         f"{full:.1%} fill max_length={recipe.max_length} or are cut",
     )
     seeds = f", {recipe.seeds} seeds" if recipe.seeds > 1 else ""
     table.add_row(
         "steps",
-        f"{found.steps * recipe.epochs * recipe.seeds:,}",
-        f"{found.steps:,} an epoch, {recipe.epochs} epochs, batches of {recipe.batch_size}{seeds}",
+        f"{estimates.steps * recipe.epochs * recipe.seeds:,}",
+        f"{estimates.steps:,} an epoch, {recipe.epochs} epochs, "
+        f"batches of {recipe.batch_size}{seeds}",
     )
     is_default = "the default of this task and encoder"
-    told = "at the end of the warm-up" if recipe.learning_rate else is_default
-    table.add_row("learning rate", f"{found.rate:g}", told)
-    add_costs(table, found.memory, found.seconds)
+    remark = "at the end of the warm-up" if recipe.learning_rate else is_default
+    table.add_row("learning rate", f"{estimates.rate:g}", remark)
+    add_costs(table, estimates.memory, estimates.seconds)
     table.add_row(
         "run folder", recipe.out or f"runs/{recipe.name}", ", ".join(files_of_run(recipe))
     )

@@ -11,7 +11,7 @@ from bert_keras.training import recipe_files
 from bert_keras.training.recipe_base import RENAMED_TASKS, SEEDS, RunRecipe, Section, changed, fail
 
 FOLDER = Path(__file__).parent / "recipes" / "finetuning"
-KINDS = tuple(FINETUNED)
+TASK_NAMES = tuple(FINETUNED)
 
 # Tasks that a value is for.
 _CHOICES, _QUESTIONS = ("multiple_choice",), ("question_answering",)
@@ -217,7 +217,7 @@ class FinetuneRecipe(RunRecipe):
         above_zero=True,
         is_share=False,
         tasks=tuple(
-            task for task in KINDS if task not in ("text_regression", "sentence_similarity")
+            task for task in TASK_NAMES if task not in ("text_regression", "sentence_similarity")
         ),
     )
     alpha: float = _teacher(
@@ -333,7 +333,7 @@ class FinetuneRecipe(RunRecipe):
             fail("hidden", "must be 0 with freeze=true", self.hidden)
         if self.keep == "last" and self.patience:
             fail("patience", "must be 0 with keep='last'", self.patience)
-        if self.task == "question_answering" and self.max_question > self.max_length - _AROUND:
+        if self.task in _QUESTIONS and self.max_question > self.max_length - _AROUND:
             most = f"must be at most max_length={self.max_length} less {_AROUND}"
             fail("max_question", most, self.max_question)
 
@@ -375,7 +375,7 @@ def load_finetuning(name_or_path: str) -> FinetuneRecipe:
 def quicktest(recipe: FinetuneRecipe) -> FinetuneRecipe:
     """Return the recipe of a quick test: few examples and steps, all else as it is."""
     more: dict[str, Any] = {}
-    if recipe.task == "question_answering":
+    if recipe.task in _QUESTIONS:
         more = {"max_question": 16, "stride": 8}
     if recipe.representation == "concat_last_4":  # of more layers than its model has
         more = {"representation": "last"}

@@ -36,7 +36,7 @@ _CONSTANT = "it has one answer for all examples; means over the seeds count it"
 
 def finish(
     recipe: FinetuneRecipe,
-    kind: FinetuningTask,
+    finetuning: FinetuningTask,
     data: Data,
     tokenizer: Tokenizer,
     results: Sequence[Mapping[str, Any]],
@@ -60,8 +60,10 @@ def finish(
         return
     name = counting(recipe, good[0]["metrics"])
     best = max(good, key=lambda result: goodness(name, result["metrics"].get(name)))
-    kind = type(kind)(recipe, best["metrics"])
-    trained = _Trained(recipe, kind, data, tokenizer, results, good, best, name, folder, command)
+    finetuning = type(finetuning)(recipe, best["metrics"])
+    trained = _Trained(
+        recipe, finetuning, data, tokenizer, results, good, best, name, folder, command
+    )
     run_steps(STEPS, trained, done=f"{folder.path}: the training is done", again=AGAIN)
 
 
@@ -70,7 +72,7 @@ class _Trained:
     """A finished training, and the results of its last steps."""
 
     recipe: FinetuneRecipe
-    kind: FinetuningTask
+    finetuning: FinetuningTask
     data: Data
     tokenizer: Tokenizer
     results: Sequence[Mapping[str, Any]]
@@ -80,7 +82,7 @@ class _Trained:
     folder: FinetuneFolder
     command: str
     task: Any = None
-    found: Evaluation | None = None
+    evaluation: Evaluation | None = None
     pictures: set[str] = dataclasses.field(default_factory=set)
 
 
@@ -92,7 +94,7 @@ def _open(trained: _Trained) -> None:
 
 def _save_model(trained: _Trained) -> None:
     """Save the best model with its tokenizer and predictor options into the folder of the run."""
-    predictor = trained.kind.predictor(trained.task, trained.tokenizer)
+    predictor = trained.finetuning.predictor(trained.task, trained.tokenizer)
     predictor.save_to_preset(trained.folder.path)
 
 
@@ -105,17 +107,17 @@ def _write_metrics(trained: _Trained) -> None:
 def _measure(trained: _Trained) -> None:
     """Measure the best model on the dev examples once more, for predictions and worst answers."""
     with progress.task(f"best model (seed {trained.best['seed']})") as show:
-        trained.found = measure(
-            trained.kind, trained.task, trained.tokenizer, trained.data.dev, show
+        trained.evaluation = measure(
+            trained.finetuning, trained.task, trained.tokenizer, trained.data.dev, show
         )
 
 
 def _write_predictions(trained: _Trained) -> None:
     """Write the best model's answers for the dev examples in the format of the task."""
-    assert trained.found is not None
-    kind, predictions = trained.kind, trained.found.predictions
-    path = trained.folder.path / f"predictions.{kind.extension}"
-    kind.write(path, trained.data.dev, predictions)
+    assert trained.evaluation is not None
+    finetuning, predictions = trained.finetuning, trained.evaluation.predictions
+    path = trained.folder.path / f"predictions.{finetuning.extension}"
+    finetuning.write(path, trained.data.dev, predictions)
 
 
 def _draw_curve(trained: _Trained) -> None:
@@ -132,8 +134,8 @@ def _draw_curve(trained: _Trained) -> None:
 
 def _draw_confusion(trained: _Trained) -> None:
     """Draw the confusion matrix into confusion.png, for tasks that have one."""
-    if trained.found is not None and trained.found.confusion is not None:
-        names, counts = trained.found.confusion
+    if trained.evaluation is not None and trained.evaluation.confusion is not None:
+        names, counts = trained.evaluation.confusion
         confusion_picture(names, counts, trained.folder.confusion)
         trained.pictures.add(trained.folder.confusion.name)
 
@@ -186,7 +188,7 @@ def summary(values: Sequence[float | None]) -> str:
 def _report(trained: _Trained) -> list[str]:
     """Return the lines of report.md: metrics, seeds, pictures, worst answers, settings."""
     recipe, data, good, best = trained.recipe, trained.data, trained.good, trained.best
-    found, name = trained.found, trained.name
+    evaluation, name = trained.evaluation, trained.name
     score = f"{markdown(name)}: {summary(_values(good, name))}"
     lines = [_title(recipe), "", f"- **{score}** on {len(data.dev):,} examples, {_seeds(good)}."]
     lines += _failures(trained.results)
@@ -213,7 +215,7 @@ def _report(trained: _Trained) -> list[str]:
     if trained.folder.confusion.name in trained.pictures:
         picture = f"![Confusion matrix]({trained.folder.confusion.name})"
         lines += ["", "## What was taken for what", "", picture]
-    if found is not None and found.worst:
+    if evaluation is not None and evaluation.worst:
         lines += ["", "## The worst answers", "", "Of the best seed, the surest first.", ""]
         rows = [
             (
@@ -222,7 +224,7 @@ def _report(trained: _Trained) -> list[str]:
                 markdown(worst.answered),
                 f"{worst.score:.3f}",
             )
-            for worst in found.worst
+            for worst in evaluation.worst
         ]
         lines += markdown_table(rows, ("example", "right", "answered", "how wrong"))
     return lines + _how(trained.folder.values(recipe), data, good, trained.command)

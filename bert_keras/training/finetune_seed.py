@@ -49,7 +49,7 @@ def tokenizer_of(recipe: FinetuneRecipe) -> Tokenizer:
 
 def build_task(
     recipe: FinetuneRecipe,
-    kind: FinetuningTask,
+    finetuning: FinetuningTask,
     labels: list[str] | None,
     tokenizer: Tokenizer,
     *,
@@ -59,7 +59,7 @@ def build_task(
 
     Args:
         recipe: names the encoder, and says which of its weights are trained.
-        kind: task of the recipe.
+        finetuning: task of the recipe.
         labels: their names; None for a task without labels.
         tokenizer: of the encoder.
         load_weights: False to read the config alone; the weights are then new.
@@ -74,7 +74,7 @@ def build_task(
     if recipe.lora:
         encoder.enable_lora(recipe.lora)
     try:
-        return kind.build(encoder, labels)
+        return finetuning.build(encoder, labels)
     except ValueError as error:
         raise UsageError(f"encoder={recipe.encoder}: {error}") from error
 
@@ -173,7 +173,7 @@ _START = {"best": None, "best_step": 0, "constant": False, "waited": 0, "aside":
 
 def run_seed(
     recipe: FinetuneRecipe,
-    kind: FinetuningTask,
+    finetuning: FinetuningTask,
     data: Data,
     tokenizer: Tokenizer,
     seed: int,
@@ -183,7 +183,7 @@ def run_seed(
 
     Args:
         recipe: of the run.
-        kind: task of the recipe.
+        finetuning: task of the recipe.
         data: to train and to measure on.
         tokenizer: of the encoder.
         seed: of new weights, dropout and order.
@@ -199,7 +199,7 @@ def run_seed(
         return file_io.read_object(folder / RESULT)
     folder.mkdir(parents=True, exist_ok=True)
     try:
-        state = _train(recipe, kind, data, tokenizer, seed, folder)
+        state = _train(recipe, finetuning, data, tokenizer, seed, folder)
         result = {
             "seed": seed,
             "metrics": state["best"],
@@ -225,7 +225,7 @@ def open_best(folder: Path, precision: str) -> Task:
 
 def _train(
     recipe: FinetuneRecipe,
-    kind: FinetuningTask,
+    finetuning: FinetuningTask,
     data: Data,
     tokenizer: Tokenizer,
     seed: int,
@@ -235,12 +235,12 @@ def _train(
     start = perf_counter()
     # === Model and batches ===
     set_seed_and_devices(seed)
-    task = build_task(recipe, kind, data.labels, tokenizer)
+    task = build_task(recipe, finetuning, data.labels, tokenizer)
     model: Any = task.packed() if recipe.packing else task
     if recipe.teacher:
         model = distiller_of(recipe, task, tokenizer)
     opened = perf_counter() - start
-    examples = training_examples(recipe, kind, data, tokenizer, task, seed)
+    examples = training_examples(recipe, finetuning, data, tokenizer, task, seed)
     log_every = math.ceil(examples.num_batches() / recipe.evaluations)
     # The last report is as long as the others, so the training may be some steps longer.
     reports = math.ceil(recipe.epochs * examples.num_batches() / log_every)
@@ -268,7 +268,7 @@ def _train(
     state, step = fitting.state, fitting.state["step"]
     state["aside"] += opened
     best = KeepBest(
-        *(recipe, kind, data.dev, tokenizer, folder / BEST, log_every, state), fitting.show
+        *(recipe, finetuning, data.dev, tokenizer, folder / BEST, log_every, state), fitting.show
     )
     # === Training ===
     fitting.run(

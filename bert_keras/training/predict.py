@@ -170,13 +170,13 @@ def _options(
     from bert_keras.inference import prompt_of
 
     task, options = predictor.task, {}
-    kind = type(task).__name__
+    class_name = type(task).__name__
     accepted = inspect.signature(getattr(predictor, task.answer_method())).parameters
     if null_threshold is not None:
         if "null_threshold" not in accepted:
             raise UsageError(
-                f"null_threshold= is for question answering alone. Received: {model}, a {kind}. "
-                "Leave null_threshold= out."
+                f"null_threshold= is for question answering alone. Received: {model}, "
+                f"a {class_name}. Leave null_threshold= out."
             )
         options["null_threshold"] = null_threshold
     if prompt_name:
@@ -187,7 +187,7 @@ def _options(
         if "prompt_name" not in accepted:
             raise UsageError(
                 f"prompt_name= is for models that return sentence vectors. Received: {model}, "
-                f"a {kind}. Leave prompt_name= out."
+                f"a {class_name}. Leave prompt_name= out."
             )
         options["prompt_name"] = prompt_name
     return options
@@ -268,7 +268,7 @@ def _number(name: str, text: str) -> float | None:
     except ValueError:
         number = math.nan
     if math.isnan(number):
-        raise UsageError(f"{name} must be a number. Received: {text!r}")
+        raise UsageError(f"{name} must be a number. Received: {text!r}. Give {name}=NUMBER.")
     return number
 
 
@@ -286,8 +286,8 @@ def _official(model: str, inputs: Sequence[str], assigned: Sequence[str]) -> int
     opened = open_finetuned(
         [model, f"data={inputs[0]}", *words], "predict", ("data", "out"), measures=False
     )
-    kind, source = opened.kind, opened.own["data"]
-    out = file_io.expanded(opened.own["out"])
+    finetuning, source = opened.finetuning, opened.program_values["data"]
+    out = file_io.expanded(opened.program_values["out"])
     if out.is_dir():
         raise UsageError(f"{out} is a folder. Choose a file with out=FILE.")
     require_apart(out, [source])
@@ -296,10 +296,10 @@ def _official(model: str, inputs: Sequence[str], assigned: Sequence[str]) -> int
             f"{out} exists. Choose another file with out=FILE, or give overwrite=true."
         )
     out.parent.mkdir(parents=True, exist_ok=True)  # now, not when all is answered
-    data = read(kind, source, labelled=False)
+    data = read(finetuning, source, labelled=False)
     with opened.shown():
-        predictions = kind.predict(opened.predictor, data)
-    kind.write(out, data, predictions)
+        predictions = finetuning.predict(opened.predictor, data)
+    finetuning.write(out, data, predictions)
     print(f"{len(data):,} predictions: {out}")
     return 0
 

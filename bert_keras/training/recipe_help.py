@@ -16,7 +16,7 @@ from bert_keras.training import finetune_recipe, pretrain_recipe, recipe_files
 from bert_keras.training.recipe_base import KINDS, RENAMED, Rule, nearest, rules_of
 
 
-class Program(NamedTuple):
+class RecipeProgram(NamedTuple):
     """A program that runs recipes.
 
     Attributes:
@@ -31,9 +31,9 @@ class Program(NamedTuple):
 
 
 # The programs by their word on the command line.
-PROGRAMS: Mapping[str, Program] = {
-    "pretrain": Program(pretrain_recipe.PretrainRecipe, pretrain_recipe.FOLDER, "loss"),
-    "finetune": Program(finetune_recipe.FinetuneRecipe, finetune_recipe.FOLDER, "task"),
+PROGRAMS: Mapping[str, RecipeProgram] = {
+    "pretrain": RecipeProgram(pretrain_recipe.PretrainRecipe, pretrain_recipe.FOLDER, "loss"),
+    "finetune": RecipeProgram(finetune_recipe.FinetuneRecipe, finetune_recipe.FOLDER, "task"),
 }
 
 _INDENT, _COLUMN, _WIDEST = 4, 36, 100
@@ -230,7 +230,7 @@ def complete_words(command: str, words: list[str], start: str) -> list[tuple[str
     return list(_assignments({name: keys[name] for name in keys if name not in taken}, start))
 
 
-def _recipes(programs: Iterable[Program], start: str) -> Iterator[tuple[str, str]]:
+def _recipes(programs: Iterable[RecipeProgram], start: str) -> Iterator[tuple[str, str]]:
     """Yield name and title of the programs' recipes whose names begin with `start`."""
     for program in programs:
         for name in recipe_files.known_recipes(program.folder):
@@ -266,16 +266,16 @@ def _assignments(keys: dict[str, _Key], start: str) -> Iterator[tuple[str, str]]
     default: the shell then stops behind the "=", where the value is typed.
     """
     name, equals, begun = start.partition("=")
-    found = {key: rule for key, rule in keys.items() if key.startswith(name)}
+    matches = {key: rule for key, rule in keys.items() if key.startswith(name)}
     if equals:
         rule = keys.get(name)
         yield from (
             (f"{name}={v}", "") for v in (rule.values if rule else ()) if v.startswith(begun)
         )
-    elif len(found) > 1:
-        yield from ((f"{key}=", rule.meaning) for key, rule in found.items())
+    elif len(matches) > 1:
+        yield from ((f"{key}=", rule.meaning) for key, rule in matches.items())
     else:
-        for key, rule in found.items():
+        for key, rule in matches.items():
             if not rule.values:
                 yield f"{key}=", rule.meaning
             for value in rule.values or filter(None, [rule.default]):

@@ -57,7 +57,7 @@ def _one(name: str) -> str:
     return f"bert-keras {known[name]} {name}\n\n{description}"
 
 
-def _table(word: str, program: recipe_help.Program) -> Table:
+def _table(word: str, program: recipe_help.RecipeProgram) -> Table:
     """Return the table of a program's recipes, with the start of each result.
 
     Args:

@@ -14,7 +14,7 @@ from bert_keras.errors import DataError, UsageError
 from bert_keras.tokenizers.vocabulary import SPECIAL_TOKENS
 from bert_keras.training import dry_run as module
 from bert_keras.training import last_steps, pretrain
-from bert_keras.training.dry_run import Plan, plan, print_plan
+from bert_keras.training.dry_run import PretrainPlan, plan, print_plan
 from bert_keras.training.prepare import prepare
 from bert_keras.training.pretrain_recipe import PretrainRecipe, load_recipe
 from bert_keras.training.pretrain_setup import build_task
@@ -38,7 +38,7 @@ def one_gigaflops(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     Path(RECIPE.corpus).write_text("A sentence. " * 1_000)  # a single document
 
 
-def change(**values: object) -> Plan:
+def change(**values: object) -> PretrainPlan:
     return plan(dataclasses.replace(RECIPE, **values))
 
 

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from bert_keras.training.evaluate import main
-from bert_keras.training.finetune_recipe import KINDS
+from bert_keras.training.finetune_recipe import TASK_NAMES
 
 
-@pytest.mark.parametrize("task", KINDS)
+@pytest.mark.parametrize("task", TASK_NAMES)
 def test_what_the_run_was_measured_on_gives_the_same(
     task: str, finetuned, call: Callable, tmp_path: Path
 ) -> None:

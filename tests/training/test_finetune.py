@@ -15,7 +15,7 @@ from bert_keras.predictor import Predictor
 from bert_keras.resume import RunLock
 from bert_keras.training.finetune import main
 from bert_keras.training.finetune_data import Data
-from bert_keras.training.finetune_recipe import KINDS, known_finetunings
+from bert_keras.training.finetune_recipe import TASK_NAMES, known_finetunings
 from bert_keras.training.finetune_report import summary
 from bert_keras.training.run_folder import QUICKTEST, recipe_of
 from bert_keras.training.tasks import task_of
@@ -27,7 +27,7 @@ def _json(path: Path) -> dict:
     return json.loads(path.read_text(encoding="utf-8"))
 
 
-@pytest.mark.parametrize("task", KINDS)
+@pytest.mark.parametrize("task", TASK_NAMES)
 def test_every_task(task: str, finetuned: Callable[[str], Path]) -> None:
     """The saved model reproduces the metrics of the report."""
     folder = finetuned(task)

@@ -13,7 +13,7 @@ from bert_keras import BertEncoder, SequenceClassifier, Tokenizer
 from bert_keras.data import PackedExamples, SupervisedExamples
 from bert_keras.errors import DataError, UsageError
 from bert_keras.training.finetune_data import Data, quicktest_recipe, read, training_examples
-from bert_keras.training.finetune_recipe import KINDS, FinetuneRecipe
+from bert_keras.training.finetune_recipe import TASK_NAMES, FinetuneRecipe
 from bert_keras.training.tasks import task_of
 from tests.contracts import TINY
 
@@ -125,7 +125,7 @@ _OF_OTHER_FILES: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("task", KINDS)
+@pytest.mark.parametrize("task", TASK_NAMES)
 def test_files_of_every_task(task: str, tmp_path: Path) -> None:
     recipe = FinetuneRecipe(task=task, **_OF_OTHER_FILES.get(task, {"text": "x", "label": "y"}))
     recipe = quicktest_recipe(recipe, tmp_path / "made")

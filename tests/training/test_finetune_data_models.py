@@ -22,12 +22,12 @@ def test_a_run_brings_its_values(finetuned: Callable[[str], Path]) -> None:
     opened = _open(
         finetuned("text_classification"), "data=x", "max_length=16", "precision=mixed_bfloat16"
     )
-    assert opened.own == {"data": "x", "out": ""}
+    assert opened.program_values == {"data": "x", "out": ""}
     assert (opened.recipe.text, opened.recipe.max_length) == ("text", 16)
     assert opened.predictor.max_length == 16
     assert opened.predictor.encoder.dtype_policy.name == "mixed_bfloat16"
     assert opened.labels == ["bad", "good"]
-    assert set(opened.kind.measured) >= {"accuracy", "f1"}
+    assert set(opened.finetuning.measured) >= {"accuracy", "f1"}
 
 
 @pytest.mark.parametrize(
@@ -48,7 +48,7 @@ def test_a_plain_checkpoint_is_known_by_its_class(task: str, finetuned) -> None:
     assert (opened.labels is None) == (
         task in ("text_regression", "question_answering", "sentence_similarity")
     )
-    assert opened.kind.measured == {}
+    assert opened.finetuning.measured == {}
 
 
 def test_what_cannot_be_opened(finetuned, tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ from bert_keras.training import finetune_dry_run as module
 from bert_keras.training.finetune import main
 from bert_keras.training.finetune_data import Data
 from bert_keras.training.finetune_dry_run import files_of_run, plan, print_plan
-from bert_keras.training.finetune_recipe import KINDS
+from bert_keras.training.finetune_recipe import TASK_NAMES
 from bert_keras.training.finetune_report import STEPS
 from bert_keras.training.finetune_seed import build_task, tokenizer_of
 from bert_keras.training.run_folder import QUICKTEST, recipe_of
@@ -35,7 +35,7 @@ def _recipe(folder: Path) -> FinetuneRecipe:
     return recipe
 
 
-@pytest.mark.parametrize("task", KINDS)
+@pytest.mark.parametrize("task", TASK_NAMES)
 def test_examples_and_steps_are_those_of_the_run(task: str, finetuned) -> None:
     folder = finetuned(task)
     recipe, found = _recipe(folder), plan(_recipe(folder))

@@ -8,7 +8,7 @@ import pytest
 
 from bert_keras.errors import UsageError
 from bert_keras.training.finetune_recipe import (
-    KINDS,
+    TASK_NAMES,
     FinetuneRecipe,
     known_finetunings,
     load_finetuning,
@@ -113,7 +113,7 @@ def test_choices_are_those_of_the_library() -> None:
         text_classification.read_rows.__globals__["FORMATS"]
     )
     assert set(choices["scheme"]) - {"auto"} == set(tag_schemes.SCHEMES)
-    assert set(KINDS) == set(tasks.TASKS)
+    assert set(TASK_NAMES) == set(tasks.TASKS)
     assert set(choices["pooling"]) == set(pooling.POOLINGS)
 
 

@@ -13,7 +13,7 @@ import pytest
 from bert_keras import Predictor
 from bert_keras.training import predict as module
 from bert_keras.training import pretrain
-from bert_keras.training.finetune_recipe import KINDS
+from bert_keras.training.finetune_recipe import TASK_NAMES
 from bert_keras.training.predict import main
 
 _SQUAD = {"data": [{"paragraphs": [{"context": "Ada is in Rome", "qas": []}]}]}
@@ -35,7 +35,7 @@ _FORM = "form=official"
 
 
 def test_all_tasks_are_tested() -> None:
-    assert set(_FILES) == set(KINDS)
+    assert set(_FILES) == set(TASK_NAMES)
 
 
 def test_predictions_need_no_metrics(finetuned, tmp_path: Path, call, monkeypatch) -> None:

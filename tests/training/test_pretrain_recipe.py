@@ -9,7 +9,7 @@ import pytest
 
 from bert_keras.errors import UsageError
 from bert_keras.training import pretrain_recipe as module
-from bert_keras.training.finetune_recipe import KINDS, FinetuneRecipe
+from bert_keras.training.finetune_recipe import TASK_NAMES, FinetuneRecipe
 from bert_keras.training.pretrain_recipe import (
     PretrainRecipe,
     known_recipes,
@@ -124,7 +124,7 @@ def test_a_key_of_older_recipes_is_answered_with_todays(tmp_path: Path) -> None:
             UsageError, match=rf"^task is called {new} now\. Received: task='{old}'"
         ):
             FinetuneRecipe(task=old)
-        assert new in KINDS
+        assert new in TASK_NAMES
     path = tmp_path / "old.py"
     body = "PretrainRecipe(corpus='demo', steps=100, preset='bert_tiny_uncased')"
     path.write_text(

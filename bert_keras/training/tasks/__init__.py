@@ -1,4 +1,4 @@
-"""Tasks of fine-tuning, a file for each kind: from a file of examples to a score."""
+"""Tasks of fine-tuning: each reads a file of examples, builds its model and measures it."""
 
 from bert_keras.training.tasks.registry import TASKS, task_of
 from bert_keras.training.tasks.task import BAD, GOOD, Evaluation, FinetuningTask, HardExample

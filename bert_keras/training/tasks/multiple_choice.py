@@ -1,4 +1,4 @@
-"""Choices among several texts."""
+"""Fine-tuning of multiple choice: the best of several continuations of a prompt."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ from bert_keras.training.tasks.task import (
 
 
 class MultipleChoiceTask(FinetuningTask):
-    """A `MultipleChoice`."""
+    """Task of a `MultipleChoice`."""
 
     packages: ClassVar[tuple[str, ...]] = ("sklearn",)
 
     def read(self, path: str, *, labelled: bool = True) -> Choices:
-        """A table with a list of options, or with a column for each."""
+        """Read a table with a list of options, or with a column for each option."""
         recipe = self.recipe
         options = [column_of(name.strip()) for name in recipe.options.split(",")]
         return read_choices(
@@ -44,7 +44,7 @@ class MultipleChoiceTask(FinetuningTask):
         )
 
     def check(self, data: Choices, labels: list[str] | None) -> None:
-        """The right choices are known."""
+        """Check that the right choices are known."""
         del labels
         if data.answers is None:
             raise DataError(
@@ -53,7 +53,7 @@ class MultipleChoiceTask(FinetuningTask):
             )
 
     def build(self, encoder: BertEncoder, labels: list[str] | None) -> Task:
-        """A score for every choice."""
+        """Return a model that scores every choice."""
         del labels
         head = text_head(MultipleChoice, encoder)
         return MultipleChoice(encoder, dropout=self.recipe.dropout, **head)
@@ -61,19 +61,19 @@ class MultipleChoiceTask(FinetuningTask):
     def examples(
         self, tokenizer: Tokenizer, data: Choices, labels: Any, **options: Any
     ) -> SupervisedExamples:
-        """A row for every choice."""
+        """Return a row for every choice."""
         del labels
         return choice_examples(tokenizer, data, max_length=self.recipe.max_length, **options)
 
     def evaluate(self, predictor: Predictor, data: Choices) -> Evaluation:
-        """The share of right choices."""
-        found = predictor.predict_choices(data.prompts, data.options)
+        """Compute the accuracy."""
+        choices = predictor.predict_choices(data.prompts, data.options)
         right = list(data.answers or ())
-        answered = [choice.index for choice in found]
+        answered = [choice.index for choice in choices]
         worst = [
             HardExample(choice.score, prompt, options[index], choice.text)
             for choice, prompt, options, index in zip(
-                found, data.prompts, data.options, right, strict=True
+                choices, data.prompts, data.options, right, strict=True
             )
             if choice.index != index
         ]
@@ -81,19 +81,19 @@ class MultipleChoiceTask(FinetuningTask):
         return Evaluation(measured, list(map(str, answered)), worst)
 
     def predict(self, predictor: Predictor, data: Choices) -> list[str]:
-        """The number of the best choice, from 0."""
+        """Return the index of the best choice of each row, from 0."""
         return [
             str(choice.index) for choice in predictor.predict_choices(data.prompts, data.options)
         ]
 
     def quicktest_data(self, folder: Path) -> dict[str, str]:
-        """Prompts with two options each."""
+        """Write prompts with two options each."""
         rows = [
             {"prompt": "the film was", "options": [a, b], "answer": 0} for a in GOOD for b in BAD
         ]
         return {"train": write_rows(folder, rows)}
 
     def write(self, path: Path, data: Any, predictions: Sequence[Any]) -> None:
-        """A table: index, prediction."""
+        """Write a table of index and prediction."""
         del data
         write_glue(path, predictions)

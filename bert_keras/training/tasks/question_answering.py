@@ -1,4 +1,4 @@
-"""Answers to questions, as pieces of a text."""
+"""Fine-tuning of question answering: spans of a text that answer questions about it."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ from bert_keras.predictor import Answer, Predictor
 from bert_keras.tokenizers import Tokenizer
 from bert_keras.training.tasks.task import GOOD, Evaluation, FinetuningTask, HardExample
 
-# Our values, and the options of `Predictor.predict_answers` that they are.
+# Value of a recipe -> option of `Predictor.predict_answers`.
 _OPTIONS = {"stride": "stride", "max_question": "max_question", "max_answer": "max_pieces"}
 _NULL, _THRESHOLD = "null_threshold", "best_f1_thresh"
 _NEVER = -1e9  # a threshold so low that no question has an answer
-_COUNTS = ("total", "skipped")  # no measures
+_COUNTS = ("total", "skipped")  # ends of the names of counts, which are no metrics
 
 
 class QuestionAnsweringTask(FinetuningTask):
-    """A `QuestionAnswerer`."""
+    """Task of a `QuestionAnswerer`."""
 
     extension: ClassVar[str] = "json"
 
@@ -38,8 +38,8 @@ class QuestionAnsweringTask(FinetuningTask):
     def options(self) -> dict[str, Any]:
         """Options of the search for answers.
 
-        There is none where that is likelier by more than on dev was best; with a model of which
-        this is not known, where it is likelier at all.
+        With `no_answer`, a question has no answer if that is more likely than the best span by more
+        than a threshold. This is the best threshold on dev, or 0 if the model was not measured.
         """
         options = {theirs: getattr(self.recipe, ours) for ours, theirs in _OPTIONS.items()}
         if self.recipe.no_answer:
@@ -47,15 +47,15 @@ class QuestionAnsweringTask(FinetuningTask):
         return options
 
     def read(self, path: str, *, labelled: bool = True) -> list[Question]:
-        """SQuAD's JSON; prints what is wrong with it."""
-        del labelled  # answers may be missing
+        """Read a JSON file in the format of SQuAD, and print the faults that it has."""
+        del labelled  # questions without answers are read too
         questions, report = read_squad(path)
         if text := str(report):
             print(text)
         return list(questions)
 
     def split(self, data: list[Question], share: float) -> tuple[list[Question], list[Question]]:
-        """By articles, of which no part may be seen while learning."""
+        """Hold out whole articles, so that the model has learned no part of their texts."""
         articles = list(dict.fromkeys(_article(question) for question in data))
         first = set(articles[: rows_to_learn(len(articles), share)])
         return (
@@ -64,7 +64,7 @@ class QuestionAnsweringTask(FinetuningTask):
         )
 
     def learned(self, data: list[Question]) -> list[Question]:
-        """Without those that have no answer, where the model always gives one; says how many."""
+        """Return the questions with an answer, or with `no_answer` all; print how many are not."""
         if self.recipe.no_answer:
             return data
         answerable = [question for question in data if not question.is_impossible]
@@ -73,11 +73,11 @@ class QuestionAnsweringTask(FinetuningTask):
         return answerable
 
     def take(self, data: list[Question], numbers: Sequence[int]) -> list[Question]:
-        """Some questions."""
+        """Return the questions of these numbers."""
         return [data[number] for number in numbers]
 
     def check(self, data: list[Question], labels: list[str] | None) -> None:
-        """There is something to measure; says what is not measured."""
+        """Check that a question can be measured, and print how many cannot."""
         del labels
         count = len(self._measured(data))
         if not count:
@@ -92,19 +92,19 @@ class QuestionAnsweringTask(FinetuningTask):
             print(f"{len(data) - count:,} questions of {len(data):,} are not measured: {why}")
 
     def _measured(self, data: list[Question]) -> list[Question]:
-        """Those whose right answer is known; of SQuAD 2.0 it may be none."""
+        """Return the questions with a known answer, and with `no_answer` the impossible ones."""
         none = self.recipe.no_answer
-        return [each for each in data if each.accepted or (none and each.is_impossible)]
+        return [q for q in data if q.accepted or (none and q.is_impossible)]
 
     def build(self, encoder: BertEncoder, labels: list[str] | None) -> Task:
-        """Start and end of an answer."""
+        """Return a model that finds start and end of an answer."""
         del labels
         return QuestionAnswerer(encoder, dropout=self.recipe.dropout)
 
     def examples(
         self, tokenizer: Tokenizer, data: list[Question], labels: Any, **options: Any
     ) -> SupervisedExamples:
-        """A row for each part of a text."""
+        """Return a row for each window of a text, `stride` tokens apart."""
         del labels
         recipe = self.recipe
         return question_examples(
@@ -117,41 +117,47 @@ class QuestionAnsweringTask(FinetuningTask):
         )
 
     def evaluate(self, predictor: Predictor, data: list[Question]) -> Evaluation:
-        """Exact match and F1 by the official rules.
+        """Compute exact match and F1 by the official rules of SQuAD or CMRC.
 
-        Of version 2.0 with the threshold of dev; while there is none, with the best one.
+        With `no_answer` (SQuAD 2.0) the threshold of dev is used. If the model was not measured on
+        dev, the best threshold for these questions is used.
         """
         recipe = self.recipe
         spans = self._answers(predictor, data, null_threshold=None)
-        found = {question.id: span for question, span in zip(data, spans, strict=True)}
-        answers = {key: answer.text for key, answer in found.items()}
+        best_spans = {question.id: span for question, span in zip(data, spans, strict=True)}
+        answers = {key: span.text for key, span in best_spans.items()}
         measured_on = self._measured(data)
         right = [(question.id, question.accepted) for question in measured_on]
 
-        def given(values: Mapping[str, Any]) -> dict[str, Any]:
+        def of_measured(values: Mapping[str, Any]) -> dict[str, Any]:
+            """Return the values of the questions that are measured."""
             return {question.id: values[question.id] for question in measured_on}
 
         if recipe.language == "zh":
-            measured = metrics.cmrc_scores(right, given(answers))
+            measured = metrics.cmrc_scores(right, of_measured(answers))
         elif recipe.no_answer:
-            nulls = {key: answer.null_score for key, answer in found.items()}
-            scores = metrics.squad_scores(right, given(answers), given(nulls), version="2.0")
+            nulls = {key: span.null_score for key, span in best_spans.items()}
+            scores = metrics.squad_scores(
+                right, of_measured(answers), of_measured(nulls), version="2.0"
+            )
             best = {name: value for name, value in scores.items() if name.startswith("best_")}
             if best["best_f1"] <= 100.0 * sum(not texts for _, texts in right) / len(right):
-                best[_THRESHOLD] = _NEVER  # officially 0, which fits probabilities alone
+                # The official script gives 0, which is the lowest value only of probabilities.
+                best[_THRESHOLD] = _NEVER
             threshold = self._threshold
             if threshold is None:
                 threshold = best[_THRESHOLD]
             answers = {key: "" if nulls[key] > threshold else text for key, text in answers.items()}
-            # All of one threshold: what each would be with its own best one stands beside it.
-            measured = {**metrics.squad_scores(right, given(answers), version="2.0"), **best}
+            # These metrics share one threshold; those in `best` have the best one for each metric.
+            scores = metrics.squad_scores(right, of_measured(answers), version="2.0")
+            measured = {**scores, **best}
         else:
-            measured = metrics.squad_scores(right, given(answers))
+            measured = metrics.squad_scores(right, of_measured(answers))
         measured = {"f1": measured["f1"], **measured}
         measured = {k: v for k, v in measured.items() if not k.endswith(_COUNTS)}
         worst = [
             HardExample(
-                _sureness(found[q.id], answers[q.id]),
+                _confidence(best_spans[q.id], answers[q.id]),
                 f"{q.question} [{q.context[:200]}]",
                 q.accepted[0] if q.accepted else "",
                 answers[q.id],
@@ -164,23 +170,25 @@ class QuestionAnsweringTask(FinetuningTask):
 
     def _is_right(self, question: Question, answer: str) -> bool:
         """Return whether an answer is right by the official rules."""
-        right, given = [(question.id, question.accepted)], {question.id: answer}
+        right, answers = [(question.id, question.accepted)], {question.id: answer}
         if self.recipe.language == "zh":
-            return metrics.cmrc_scores(right, given)["exact"] > 0
-        return metrics.squad_scores(right, given)["exact"] > 0
+            return metrics.cmrc_scores(right, answers)["exact"] > 0
+        return metrics.squad_scores(right, answers)["exact"] > 0
 
     def predict(self, predictor: Predictor, data: list[Question]) -> list[tuple[str, str]]:
-        """(id, answer) of each; "" where there is none."""
-        found = self._answers(predictor, data)
-        return [(question.id, answer.text) for question, answer in zip(data, found, strict=True)]
+        """Return the id and the answer of each question; "" for no answer."""
+        spans = self._answers(predictor, data)
+        return [(question.id, span.text) for question, span in zip(data, spans, strict=True)]
 
     @property
     def _threshold(self) -> float | None:
+        """Threshold of "no answer" that was best on dev; None if it is not known or not used."""
         return self.measured.get(_THRESHOLD) if self.recipe.no_answer else None
 
     def _answers(
         self, predictor: Predictor, data: list[Question], **options: Any
     ) -> Sequence[Answer]:
+        """Return the best span of each question; `options` replace those of the task."""
         return predictor.predict_answers(
             [question.question for question in data],
             [question.context for question in data],
@@ -188,9 +196,9 @@ class QuestionAnsweringTask(FinetuningTask):
         )
 
     def quicktest_data(self, folder: Path) -> dict[str, str]:
-        """Two questions about each of three texts."""
+        """Write two questions about each of three texts."""
         context = "the film was good ? Ada is in Rome"
-        asked = [("who is in Rome ?", "Ada"), ("where is Ada ?", "Rome")]
+        known = [("who is in Rome ?", "Ada"), ("where is Ada ?", "Rome")]
         paragraphs = []
         for number, word in enumerate(GOOD):
             questions = [
@@ -199,7 +207,7 @@ class QuestionAnsweringTask(FinetuningTask):
                     "question": question,
                     "answers": [{"text": answer, "answer_start": context.index(answer)}],
                 }
-                for question, answer in asked
+                for question, answer in known
             ]
             paragraphs.append({"context": f"{context} {word}", "qas": questions})
         content = {"version": "1.1", "data": [{"title": "A", "paragraphs": paragraphs}]}
@@ -208,18 +216,21 @@ class QuestionAnsweringTask(FinetuningTask):
         return {"train": str(path)}
 
     def write(self, path: Path, data: Any, predictions: Sequence[Any]) -> None:
-        """SQuAD's form: {id: answer}."""
+        """Write a JSON object {id: answer}, the official format of SQuAD."""
         del data
         file_io.write_text(path, json.dumps(dict(predictions), ensure_ascii=False) + "\n")
 
 
-def _sureness(span: Answer, answer: str) -> float:
-    """The probability of the best span; of no answer, that against this span."""
+def _confidence(span: Answer, answer: str) -> float:
+    """Return the probability of the best span; for answer "", that of no answer against it."""
     return span.score if answer else (1 + math.tanh(span.null_score / 2)) / 2
 
 
 def values_of(options: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The values of a recipe, and the metrics, of which `Questions.options` would be these."""
+    """Return values of a recipe, and metrics, that give these options of a saved predictor.
+
+    It is the inverse of `QuestionAnsweringTask.options`.
+    """
     values = {ours: options[theirs] for ours, theirs in _OPTIONS.items() if theirs in options}
     threshold = options.get(_NULL)
     values["no_answer"] = threshold is not None
@@ -227,5 +238,5 @@ def values_of(options: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any
 
 
 def _article(question: Question) -> str:
-    """Return the place of its article; without a place the text itself."""
+    """Return the place of a question's article in its file; without a place, its text."""
     return question.place.partition(".paragraphs")[0] or question.context

@@ -1,4 +1,4 @@
-"""Table of the tasks of fine-tuning: the name of each and its kind."""
+"""Table of the tasks of fine-tuning: the name and the class of each."""
 
 from __future__ import annotations
 
@@ -35,21 +35,21 @@ TASKS: dict[str, type[FinetuningTask]] = {
 def task_of(
     recipe: FinetuneRecipe, measured: Mapping[str, Any] | None = None, *, measures: bool = True
 ) -> FinetuningTask:
-    """Return the kind of a recipe's task.
+    """Return the task of a recipe.
 
     Args:
-        recipe: its values.
-        measured: the model's metrics on dev, if it has any.
-        measures: whether it is put to metrics now.
+        recipe: gives the name of the task, and its values.
+        measured: metrics of the model on dev; None if it was not measured.
+        measures: whether the task will compute metrics, which may need further packages.
 
     Raises:
-        UsageError: these need a package that is not installed.
+        UsageError: a package that computes the metrics is not installed.
     """
-    kind = TASKS[recipe.task]
-    needed = kind.packages if measures else ()
+    task_class = TASKS[recipe.task]
+    needed = task_class.packages if measures else ()
     if missing := [name for name in needed if importlib.util.find_spec(name) is None]:
         raise UsageError(
             f"task={recipe.task} is measured with {' and '.join(missing)}, which is not installed: "
             'pip install "bert-keras[finetune]"'
         )
-    return kind(recipe, measured)
+    return task_class(recipe, measured)

@@ -1,4 +1,4 @@
-"""Vectors of texts, trained on scores of pairs, on labels of pairs, or to find a text's partner."""
+"""Fine-tuning of sentence vectors: similarity scores, labels of pairs, and retrieval."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ _NO_PAIRS = (
 
 
 class SentenceSimilarityTask(TextTask):
-    """A `SentenceEncoder`, by regression on the cosine of two vectors (SBERT, §3)."""
+    """Task of a `SentenceEncoder`: regression on the cosine of two vectors (SBERT, §3)."""
 
     problem = "regression"
 
     def check(self, data: Texts, labels: list[str] | None) -> None:
-        """There are pairs with scores, two or more."""
+        """Check that there are two or more pairs, and that they have scores."""
         del labels
         if data.pairs is None or data.targets is None:
             raise DataError(
@@ -49,28 +49,28 @@ class SentenceSimilarityTask(TextTask):
         require_two(data)
 
     def build(self, encoder: BertEncoder, labels: list[str] | None) -> Task:
-        """Two texts at a time."""
+        """Return a model that reads two texts apart, with one encoder."""
         del labels
         return SentencePairs(encoder, loss="similarity", pooling=self.recipe.pooling)
 
     def examples(
         self, tokenizer: Tokenizer, data: Texts, labels: Any, **options: Any
     ) -> SupervisedExamples:
-        """Two rows for each pair."""
+        """Return two rows for each pair, one for each text."""
         del labels
         recipe = self.recipe
         options |= {"max_score": recipe.max_score, "max_length": recipe.max_length}
         return pair_examples(tokenizer, data, "similarity", **options)
 
     def evaluate(self, predictor: Predictor, data: Texts) -> Evaluation:
-        """The correlation of the cosine with the scores."""
-        found = predictor.similarity(data.texts, data.pairs or ())
+        """Compute the correlations of the cosine with the scores."""
+        cosines = predictor.similarity(data.texts, data.pairs or ())
         right = np.array(data.targets, np.float64)
         measured = {
-            "spearman": metrics.spearman(right, found),
-            "pearson": metrics.pearson(right, found),
+            "spearman": metrics.spearman(right, cosines),
+            "pearson": metrics.pearson(right, cosines),
         }
-        scaled = found * self.recipe.max_score
+        scaled = cosines * self.recipe.max_score
         worst = [
             HardExample(float(abs(a - b)), f"{one} / {other}", f"{a:.2f}", f"{b:.2f}")
             for one, other, a, b in zip(data.texts, data.pairs or (), right, scaled, strict=True)
@@ -78,18 +78,18 @@ class SentenceSimilarityTask(TextTask):
         return Evaluation(measured, [f"{score:.4f}" for score in scaled], worst)
 
     def predict(self, predictor: Predictor, data: Texts) -> list[str]:
-        """The cosine, as a score."""
+        """Return the cosine of each pair, scaled to the range of the scores."""
         if data.pairs is None:
             raise DataError(_NO_PAIRS)
-        found = predictor.similarity(data.texts, data.pairs)
-        return [f"{score:.4f}" for score in found * self.recipe.max_score]
+        cosines = predictor.similarity(data.texts, data.pairs)
+        return [f"{score:.4f}" for score in cosines * self.recipe.max_score]
 
     def quicktest_data(self, folder: Path) -> dict[str, str]:
-        """Pairs of texts with numbers."""
+        """Write pairs of texts with numbers."""
         return scored_pairs(folder)
 
     def write(self, path: Path, data: Texts, predictions: Sequence[Any]) -> None:
-        """A table: index, prediction."""
+        """Write a table of index and prediction."""
         del data
         write_glue(path, predictions)
 
@@ -98,17 +98,18 @@ class SentenceSimilarityTask(TextTask):
 
 
 class PairClassificationTask(TextClassificationTask):
-    """A `SentencePairs`, by softmax over the labels of two vectors (SBERT, §3).
+    """Task of a `SentencePairs`: softmax over the labels of two vectors (SBERT, §3).
 
-    Measured as other labels are. The model keeps its head; `SentencePairs.sentence_encoder`, or
-    `SentenceEncoder.from_preset(RUN, allow_unused=("label",))`, is without it.
+    The metrics are those of text classification. The saved model has its head. Use
+    `SentencePairs.sentence_encoder`, or `SentenceEncoder.from_preset(RUN, allow_unused=("label",))`
+    to get the encoder without it.
     """
 
     problem = "single_label"  # pyright: ignore[reportAssignmentType]
     answers_pairs = False  # pyright: ignore[reportAssignmentType]
 
     def check(self, data: Texts, labels: list[str] | None) -> None:
-        """There are pairs, with labels that the model knows."""
+        """Check that there are pairs, with labels that the model knows."""
         self._require_pairs(data)
         super().check(data, labels)
 
@@ -118,7 +119,7 @@ class PairClassificationTask(TextClassificationTask):
             raise DataError(_NO_PAIRS)
 
     def build(self, encoder: BertEncoder, labels: list[str] | None) -> Task:
-        """Two texts at a time."""
+        """Return a model that reads two texts apart, with one encoder."""
         names = labels or []
         return SentencePairs(
             encoder,
@@ -129,7 +130,7 @@ class PairClassificationTask(TextClassificationTask):
         )
 
     def quicktest_data(self, folder: Path) -> dict[str, str]:
-        """Pairs of texts with one of two labels."""
+        """Write pairs of texts with one of two labels."""
         rows = [
             {
                 "text": f"the film was {a}",
@@ -145,13 +146,13 @@ class PairClassificationTask(TextClassificationTask):
     def examples(
         self, tokenizer: Tokenizer, data: Texts, labels: list[str] | None, **options: Any
     ) -> SupervisedExamples:
-        """Two rows for each pair."""
+        """Return two rows for each pair, one for each text."""
         options |= {"labels": labels, "class_weights": self._class_weights(data)}
         options["max_length"] = self.recipe.max_length
         return pair_examples(tokenizer, data, "classification", **options)
 
     def predict(self, predictor: Predictor, data: Texts) -> list[str]:
-        """The best label of each pair."""
+        """Return the best label of each pair."""
         self._require_pairs(data)
         return super().predict(predictor, data)
 
@@ -159,84 +160,85 @@ class PairClassificationTask(TextClassificationTask):
 # === Retrieval ===
 
 
-_TOGETHER = 1024  # first texts compared with all second ones
+_TOGETHER = 1024  # number of first texts to compare with all second texts at once
 
 
 class RetrievalTask(TextTask):
-    """A `SentenceEncoder`, by in-batch negatives: each first text is to find its second one.
+    """Task of a `SentenceEncoder` that finds the second text of a first one.
 
-    Measured among all second texts of dev: how often the right one is nearest ("accuracy"), and the
-    mean reciprocal rank ("mrr"; Voorhees, 1999).
+    It is trained with in-batch negatives. Each first text of dev is compared with all second texts.
+    The metrics are the share whose right text is nearest ("accuracy") and the mean reciprocal rank
+    ("mrr"; Voorhees, 1999).
     """
 
     packages: ClassVar[tuple[str, ...]] = ()
 
     def read(self, path: str, *, labelled: bool = True) -> Texts:
-        """A table of pairs, which need no label."""
+        """Read a table of pairs, which need no label."""
         del labelled
         return super().read(path, labelled=False)
 
     def check(self, data: Texts, labels: list[str] | None) -> None:
-        """There are pairs."""
+        """Check that the rows are pairs of texts."""
         del labels
         if data.pairs is None:
             raise DataError(_NO_PAIRS)
 
     def build(self, encoder: BertEncoder, labels: list[str] | None) -> Task:
-        """Two texts at a time."""
+        """Return a model that reads two texts apart, with one encoder."""
         del labels
         return SentencePairs(encoder, loss="in_batch", pooling=self.recipe.pooling)
 
     def examples(
         self, tokenizer: Tokenizer, data: Texts, labels: Any, **options: Any
     ) -> SupervisedExamples:
-        """Two rows for each pair."""
+        """Return two rows for each pair, one for each text."""
         del labels
         options["max_length"] = self.recipe.max_length
         return pair_examples(tokenizer, data, "in_batch", **options)
 
     def evaluate(self, predictor: Predictor, data: Texts) -> Evaluation:
-        """Measure the rank of the right text among all."""
-        nearest, best, own, ranks = self._search(predictor, data)
+        """Compute accuracy and mean reciprocal rank of the right texts among all second texts."""
+        nearest, best, right, ranks = self._search(predictor, data)
         measured = {"accuracy": float((ranks == 1).mean()), "mrr": float((1 / ranks).mean())}
         seconds = data.pairs or ()
         worst = [
-            HardExample(float(best[i] - own[i]), data.texts[i], seconds[i], nearest[i])
+            HardExample(float(best[i] - right[i]), data.texts[i], seconds[i], nearest[i])
             for i in np.flatnonzero(ranks > 1).tolist()
         ]
         return Evaluation(measured, nearest, worst)
 
     def predict(self, predictor: Predictor, data: Texts) -> list[str]:
-        """The nearest of all second texts."""
+        """Return the nearest of all second texts for each first text."""
         self.check(data, None)
         return self._search(predictor, data)[0]
 
     def quicktest_data(self, folder: Path) -> dict[str, str]:
-        """Pairs of texts with numbers."""
+        """Write pairs of texts with numbers."""
         return scored_pairs(folder)
 
     def write(self, path: Path, data: Texts, predictions: Sequence[Any]) -> None:
-        """A table: index, the text that was found."""
+        """Write a table of index and nearest text."""
         del data
         write_glue(path, predictions)
 
     def _search(
         self, predictor: Predictor, data: Texts
     ) -> tuple[list[str], np.ndarray, np.ndarray, np.ndarray]:
-        """The nearest text of each, its cosine, that of the right one, and the rank of this."""
+        """Return nearest text, its cosine, and cosine and rank of the right text, by first text."""
         candidates = list(dict.fromkeys(data.pairs or ()))
         number = {text: index for index, text in enumerate(candidates)}
-        right = np.array([number[text] for text in data.pairs or ()])
+        right_numbers = np.array([number[text] for text in data.pairs or ()])
         firsts = predictor.encode(data.texts)
         seconds = predictor.encode(candidates)
-        nearest, best, own, ranks = [], [], [], []
+        nearest, best, right, ranks = [], [], [], []
         for start in range(0, len(firsts), _TOGETHER):
             cosines = firsts[start : start + _TOGETHER] @ seconds.T
             places = np.arange(len(cosines))
-            found = cosines.argmax(axis=1)
-            wanted = cosines[places, right[start : start + _TOGETHER]]
-            nearest += [candidates[index] for index in found]
-            best.append(cosines[places, found])
-            own.append(wanted)
-            ranks.append(1 + (cosines > wanted[:, None]).sum(axis=1))
-        return nearest, np.concatenate(best), np.concatenate(own), np.concatenate(ranks)
+            best_numbers = cosines.argmax(axis=1)
+            right_cosines = cosines[places, right_numbers[start : start + _TOGETHER]]
+            nearest += [candidates[index] for index in best_numbers]
+            best.append(cosines[places, best_numbers])
+            right.append(right_cosines)
+            ranks.append(1 + (cosines > right_cosines[:, None]).sum(axis=1))
+        return nearest, np.concatenate(best), np.concatenate(right), np.concatenate(ranks)

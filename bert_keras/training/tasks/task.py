@@ -20,12 +20,19 @@ from bert_keras.predictor import Predictor, column_of
 from bert_keras.tokenizers import Tokenizer
 from bert_keras.training.finetune_recipe import FinetuneRecipe
 
-_SHOWN = 20  # of the worst answers
+_SHOWN = 20  # number of worst answers to keep
 
 
 @dataclasses.dataclass(frozen=True)
 class HardExample:
-    """An example that a model got wrong: how sure it was (the higher, the worse), and what."""
+    """An example that a model answered wrongly.
+
+    Attributes:
+        score: size of the error, such as the model's confidence; a higher score is worse.
+        text: the example, for people.
+        right: the right answer.
+        answered: the model's answer.
+    """
 
     score: float
     text: str
@@ -38,11 +45,11 @@ class Evaluation:
     """Metrics of a model on some examples, with its predictions.
 
     Attributes:
-        metrics: by name; the first is the one that counts where a recipe names none.
-        predictions: one for each example, in the form that `Kind.write` takes.
-        worst: what it got wrong, in any order; the worst of them are kept, worst first.
-        confusion: how often each label (row) was taken for each (column); None where that says
-            nothing.
+        metrics: values by name. The first one selects the best model if the recipe names none.
+        predictions: one for each example, in the form that `FinetuningTask.write` takes.
+        worst: wrong answers in any order; the worst of them are kept, the worst first.
+        confusion: names of the labels, and counts [right label, answered label]; None for a task
+            without such labels.
     """
 
     metrics: Mapping[str, float]
@@ -51,12 +58,12 @@ class Evaluation:
     confusion: Any = None
 
     def __post_init__(self) -> None:
-        worst = sorted(self.worst, key=lambda each: -each.score)[:_SHOWN]
+        worst = sorted(self.worst, key=lambda example: -example.score)[:_SHOWN]
         object.__setattr__(self, "worst", worst)
 
     @property
     def is_constant(self) -> bool:
-        """True where every example has the same answer, though not every one should."""
+        """True if all answers are the same label, although the right labels differ."""
         if self.confusion is None:
             return False
         _, counts = self.confusion
@@ -64,7 +71,7 @@ class Evaluation:
 
     @property
     def stored(self) -> dict[str, float | None]:
-        """The metrics for JSON, which has no NaN."""
+        """Metrics for JSON, which has no NaN: None for values that are not finite."""
         return {
             name: float(value) if math.isfinite(value) else None
             for name, value in self.metrics.items()
@@ -72,22 +79,23 @@ class Evaluation:
 
 
 class FinetuningTask(abc.ABC):
-    """A kind of fine-tuning, with a recipe's values.
+    """A task of fine-tuning, with the values of a recipe.
 
     Args:
-        recipe: its values.
-        measured: the model's metrics on dev, for what is chosen by them; None before it has any.
+        recipe: values of the run.
+        measured: metrics of the model on dev, which options such as a threshold are taken from;
+            None before it was measured.
     """
 
-    extension: ClassVar[str] = "tsv"  # of the file of predictions
-    packages: ClassVar[tuple[str, ...]] = ()  # that the metrics need, beside the library's own
+    extension: ClassVar[str] = "tsv"  # extension of the file of predictions
+    packages: ClassVar[tuple[str, ...]] = ()  # further packages that compute the metrics
 
     def __init__(self, recipe: FinetuneRecipe, measured: Mapping[str, Any] | None = None):
         self.recipe, self.measured = recipe, measured or {}
 
     @property
     def answers_pairs(self) -> bool:
-        """True where the model answers pairs of texts, and reads both in one row."""
+        """True if the model answers pairs of texts, and reads both texts in one row."""
         return False
 
     @property
@@ -97,22 +105,27 @@ class FinetuningTask(abc.ABC):
 
     @property
     def has_confusion(self) -> bool:
-        """True where an evaluation has a confusion matrix: of one label for a text or token."""
+        """True if an evaluation has a confusion matrix: each text or token has one label."""
+        return False
+
+    @property
+    def predicts_numbers(self) -> bool:
+        """True if the model answers with numbers, so that it has no names of labels."""
         return False
 
     def predictor(self, task: Task, tokenizer: Tokenizer) -> Predictor:
-        """Return the predictor of a model of this kind."""
+        """Return the predictor of a model of this task."""
         length = self.recipe.max_length
         options = {"options": self.options, "pairs": self.answers_pairs}
         return Predictor(task, tokenizer, max_length=length, **options)
 
     @abc.abstractmethod
     def read(self, path: str, *, labelled: bool = True) -> Any:
-        """The examples of a file.
+        """Return the examples of a file.
 
         Args:
             path: the file.
-            labelled: whether they have what is to be learned; else that is not looked for.
+            labelled: whether the file has the labels or answers to learn. False to ignore them.
 
         Raises:
             DataError: a bad row; names file and line.
@@ -120,16 +133,16 @@ class FinetuningTask(abc.ABC):
         """
 
     def split(self, data: Any, share: float) -> tuple[Any, Any]:
-        """The examples without the last share of them, and these: neighbours stay together."""
+        """Return the examples to train on, and the last `share` of them to measure on."""
         count = rows_to_learn(len(data), share)
         return self.take(data, range(count)), self.take(data, range(count, len(data)))
 
     def learned(self, data: Any) -> Any:
-        """The examples that can be learned from."""
+        """Return the examples that the model can learn from."""
         return data
 
     def take(self, data: Any, numbers: Sequence[int]) -> Any:
-        """Some of the examples, whose columns are the fields of a dataclass."""
+        """Return the examples of these numbers; each field of the dataclass is a column."""
         columns = {field.name: getattr(data, field.name) for field in dataclasses.fields(data)}
         taken = {
             name: [column[number] for number in numbers] if column else column
@@ -138,21 +151,21 @@ class FinetuningTask(abc.ABC):
         return dataclasses.replace(data, **taken)
 
     def labels(self, data: Any) -> list[str] | None:
-        """The names of the labels; None where there are none."""
+        """Return the names of the labels; None for a task without labels."""
         del data
         return None
 
     def check(self, data: Any, labels: list[str] | None) -> None:
-        """Looks whether examples can be measured with a model that knows these labels.
+        """Check that a model with these labels can be measured on the examples.
 
         Raises:
-            DataError: not so; names file and line.
+            DataError: an example cannot be measured; the message names file and line.
         """
         del data, labels
 
     @abc.abstractmethod
     def build(self, encoder: BertEncoder, labels: list[str] | None) -> Task:
-        """A new task over an encoder."""
+        """Return a new model with the head of this task over an encoder."""
 
     @abc.abstractmethod
     def examples(
@@ -162,14 +175,13 @@ class FinetuningTask(abc.ABC):
 
     @abc.abstractmethod
     def evaluate(self, predictor: Predictor, data: Any) -> Evaluation:
-        """Predicts and measures."""
+        """Predict the examples, and compute the metrics of the predictions."""
 
     @abc.abstractmethod
     def predict(self, predictor: Predictor, data: Any) -> Sequence[Any]:
-        """Predicts for examples whose labels are not known.
+        """Return a prediction for each example, in the form that `write` takes.
 
-        Returns:
-            One prediction for each, in the form that `write` takes.
+        The labels or answers of the examples are not needed.
         """
 
     @abc.abstractmethod
@@ -177,15 +189,15 @@ class FinetuningTask(abc.ABC):
         """Write a few examples for a quick test.
 
         Args:
-            folder: existing.
+            folder: existing folder to write them into.
 
         Returns:
-            The values of a recipe that reads them, "train" among them.
+            Values of a recipe that reads the examples, such as "train".
         """
 
     @abc.abstractmethod
     def write(self, path: Path, data: Any, predictions: Sequence[Any]) -> None:
-        """Writes predictions in the form that is official for such tasks."""
+        """Write predictions in the official format of the task."""
 
 
 def text_head(
@@ -193,8 +205,9 @@ def text_head(
 ) -> dict[str, Any]:
     """Return the options of a new head over [CLS].
 
-    As such heads of the encoder's family, so that other libraries open it; a layer of its own where
-    there is no pooler, or another representation than the last layer is read.
+    The head is that of the encoder's family, so that other libraries open the model. It gets a
+    hidden layer if the encoder has no pooler, or if it reads another representation than the last
+    layer.
     """
     if representation != "last":
         return {"hidden_activation": "tanh"}
@@ -204,7 +217,7 @@ def text_head(
     return options
 
 
-# === Examples of a quick test ===
+# === Examples for a quick test ===
 
 
 GOOD, BAD = ("good", "fine", "great"), ("bad", "poor", "awful")
@@ -235,13 +248,18 @@ _BREAK = re.compile(r"[\t\r\n]+")
 
 
 class TextTask(FinetuningTask):
-    """Base of the kinds that read tables of texts."""
+    """Base of the tasks that read tables of texts."""
 
     problem = "single_label"
     packages: ClassVar[tuple[str, ...]] = ("scipy", "sklearn")
 
+    @property
+    def predicts_numbers(self) -> bool:
+        """True for a regression."""
+        return self.problem == "regression"
+
     def read(self, path: str, *, labelled: bool = True) -> Texts:
-        """A table."""
+        """Read a table of texts, with the columns and format that the recipe names."""
         recipe = self.recipe
         return read_table(
             path,
@@ -254,9 +272,10 @@ class TextTask(FinetuningTask):
         )
 
     def split(self, data: Texts, share: float) -> tuple[Texts, Texts]:
-        """Drawn by `data_seed`: tables may be sorted, by their labels too.
+        """Draw the share to measure on at random, by `data_seed`.
 
-        Pairs of one first text stay together: who has seen it knows half of the others.
+        The last rows would not do, because tables may be sorted by label. Pairs with the same first
+        text stay together: otherwise the model would be measured on texts that it has learned.
         """
         firsts = None if data.pairs is None else data.texts
         learned, measured = validation_split(
@@ -277,10 +296,10 @@ def table_options(values: Any) -> dict[str, Any]:
 
 
 def require_two(data: Texts) -> None:
-    """Looks whether there can be a correlation.
+    """Check that there are two rows or more, which a correlation needs.
 
     Raises:
-        DataError: of one row there is none.
+        DataError: fewer than two rows.
     """
     if len(data) < 2:
         raise DataError(
@@ -290,9 +309,9 @@ def require_two(data: Texts) -> None:
 
 
 def write_glue(path: Path, predictions: Sequence[str]) -> None:
-    """A table of two columns, as the GLUE benchmark takes it: without quotes.
+    """Write a table of index and prediction as the GLUE benchmark takes it, without quotes.
 
-    Tabs and line ends within a label become blanks.
+    Tabs and line ends within a label become spaces.
     """
     plain = (_BREAK.sub(" ", prediction) for prediction in predictions)
     lines = ["index\tprediction", *(f"{index}\t{text}" for index, text in enumerate(plain))]
@@ -300,5 +319,5 @@ def write_glue(path: Path, predictions: Sequence[str]) -> None:
 
 
 def shown(data: Texts, index: int) -> str:
-    """A row, for people."""
+    """Return a row as one text, for people."""
     return data.texts[index] if data.pairs is None else f"{data.texts[index]} / {data.pairs[index]}"

@@ -1,4 +1,4 @@
-"""Labels and numbers of texts and of pairs."""
+"""Fine-tuning of text classification and regression, for texts or pairs of texts."""
 
 from __future__ import annotations
 
@@ -44,29 +44,29 @@ PROBLEMS = {
 
 
 class TextClassificationTask(TextTask):
-    """A `SequenceClassifier`."""
+    """Task of a `SequenceClassifier`."""
 
     @property
     def has_confusion(self) -> bool:
-        """True where each text has one label."""
+        """True if each text has one label."""
         return self.problem == "single_label"
 
     @property
     def answers_pairs(self) -> bool:
-        """True where the recipe names a column of second texts."""
+        """True if the recipe names a column of second texts."""
         return bool(self.recipe.pair)
 
     @property
     def problem(self) -> str:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """Of the recipe's task."""
+        """Problem of the recipe's task, as `SequenceClassifier` names it."""
         return PROBLEMS[self.recipe.task]
 
     def labels(self, data: Texts) -> list[str] | None:
-        """Those of the recipe, or those that the rows have.
+        """Return the labels of the recipe, or else those of the rows; None for a regression.
 
         Raises:
-            UsageError: values of the recipe that do not fit them.
-            DataError: fewer than two.
+            UsageError: values of the recipe that do not fit the labels.
+            DataError: fewer than two labels.
         """
         if self.problem == "regression":
             return None
@@ -97,7 +97,7 @@ class TextClassificationTask(TextTask):
             )
 
     def check(self, data: Texts, labels: list[str] | None) -> None:
-        """Every row has labels that the model knows, or a number."""
+        """Check that every row has labels that the model knows, or a number."""
         targets_of(data, labels, self.problem)
         if self.problem == "regression":
             require_two(data)
@@ -105,7 +105,7 @@ class TextClassificationTask(TextTask):
             self._check_positive(labels or [])
 
     def build(self, encoder: BertEncoder, labels: list[str] | None) -> Task:
-        """Over [CLS], as the encoder's family has it."""
+        """Return a model with a head over [CLS], like the heads of the encoder's family."""
         representation = self.recipe.representation
         return SequenceClassifier(
             encoder,
@@ -120,7 +120,7 @@ class TextClassificationTask(TextTask):
     def examples(
         self, tokenizer: Tokenizer, data: Texts, labels: list[str] | None, **options: Any
     ) -> SupervisedExamples:
-        """One row each."""
+        """Return a row for each text or pair."""
         return text_examples(
             tokenizer,
             data,
@@ -132,14 +132,14 @@ class TextClassificationTask(TextTask):
         )
 
     def _class_weights(self, data: Texts) -> dict[str, float] | None:
-        """All labels count alike together, however rare one is."""
+        """Return weights by which all labels count alike in total; None if all weigh the same."""
         if self.recipe.class_weights == "none":
             return None
         counts: Counter[Any] = Counter(data.targets)
         return {name: len(data) / (len(counts) * count) for name, count in counts.items()}
 
     def evaluate(self, predictor: Predictor, data: Texts) -> Evaluation:
-        """Accuracy, F1 and Matthews' correlation; Pearson and Spearman of numbers."""
+        """Compute accuracy, F1 and Matthews correlation, or the correlations of a regression."""
         scores = predictor.predict_scores(data.texts, data.pairs)
         if self.problem == "regression":
             return self._of_numbers(data, scores[:, 0])
@@ -181,11 +181,11 @@ class TextClassificationTask(TextTask):
             ),
         }
         worst = [
-            HardExample(float(wrong.max()), shown(data, index), ", ".join(wanted), ", ".join(found))
-            for index, (wrong, wanted, found) in enumerate(
+            HardExample(float(error.max()), shown(data, index), ", ".join(wanted), ", ".join(got))
+            for index, (error, wanted, got) in enumerate(
                 zip(_score_errors(scores, right, names), right, answered, strict=True)
             )
-            if set(wanted) != set(found)
+            if set(wanted) != set(got)
         ]
         return Evaluation(measured, self._written(answered), worst)
 
@@ -204,16 +204,17 @@ class TextClassificationTask(TextTask):
         return Evaluation(measured, self._written(scores), worst)
 
     def predict(self, predictor: Predictor, data: Texts) -> list[str]:
-        """The best label, all labels that are more likely than not, or the number."""
+        """Return for each row its best label, its labels from 0.5 on, or its number, as text."""
         scores = predictor.predict_scores(data.texts, data.pairs)
         if self.problem == "regression":
             return self._written(scores[:, 0])
         return self._written(_answered(scores, predictor.label_names, self.problem))
 
     def _written(self, answers: Iterable[Any]) -> list[str]:
-        """As they stand in a file of predictions."""
+        """Return the answers as texts for a file of predictions."""
 
         def one(answer: Any) -> str:
+            """Return one answer as text: labels with the recipe's separator, or a number."""
             if isinstance(answer, tuple):
                 return self.recipe.label_separator.join(answer)
             return answer if isinstance(answer, str) else f"{answer:.4f}"
@@ -221,7 +222,7 @@ class TextClassificationTask(TextTask):
         return [one(answer) for answer in answers]
 
     def quicktest_data(self, folder: Path) -> dict[str, str]:
-        """Texts with a label or several, or pairs with numbers."""
+        """Write texts with one label or several, or pairs with numbers."""
         if self.problem == "regression":
             return scored_pairs(folder)
         if self.problem == "multi_label":
@@ -232,13 +233,13 @@ class TextClassificationTask(TextTask):
         return {"train": write_rows(folder, rows), "text": "text", "label": "label"}
 
     def write(self, path: Path, data: Texts, predictions: Sequence[Any]) -> None:
-        """GLUE's form: index, prediction."""
+        """Write a table of index and prediction, the format of GLUE."""
         write_glue(path, predictions)
         del data
 
 
 def _answered(scores: np.ndarray, names: Sequence[str], problem: str) -> list[Any]:
-    """A name for each row; several of them where several count."""
+    """Return the best label of each row, or for several labels a tuple of those from 0.5 on."""
     if problem == "single_label":
         return [names[number] for number in scores.argmax(axis=-1)]
     return [

@@ -1,4 +1,4 @@
-"""Entities: words with tags."""
+"""Fine-tuning of token classification: named entities as tags of words."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ _OUTSIDE = "O"
 
 
 class TokenClassificationTask(FinetuningTask):
-    """A `TokenClassifier` of tags B-X, I-X, O."""
+    """Task of a `TokenClassifier` with the tags B-X, I-X and O."""
 
     extension: ClassVar[str] = "conll"
 
     def read(self, path: str, *, labelled: bool = True) -> TaggedWords:
-        """Columns, as of CoNLL-2003."""
+        """Read columns of words and tags, as in CoNLL-2003."""
         recipe = self.recipe
         return read_conll(
             path,
@@ -47,14 +47,17 @@ class TokenClassificationTask(FinetuningTask):
     has_confusion = True  # pyright: ignore[reportAssignmentType]
 
     def labels(self, data: TaggedWords) -> list[str]:
-        """O, and B-X and I-X of every type X that there is; B and I of the type without a name."""
-        found = {name.partition("-")[2] for name in label_names(data)[1:]}
-        told = {name.strip() for name in self.recipe.labels.split(",") if name.strip()}
-        types = sorted(told or found)
+        """Return O, and B-X and I-X for every type X of the recipe, or else of the examples.
+
+        A type without a name has the tags B and I.
+        """
+        of_examples = {name.partition("-")[2] for name in label_names(data)[1:]}
+        of_recipe = {name.strip() for name in self.recipe.labels.split(",") if name.strip()}
+        types = sorted(of_recipe or of_examples)
         return ["O", *(f"{letter}-{name}" if name else letter for name in types for letter in "BI")]
 
     def check(self, data: TaggedWords, labels: list[str] | None) -> None:
-        """There are tags, of whatever types, and the model's are such."""
+        """Check that the sentences have tags, and that the model's labels mark entities."""
         if data.tags is None:
             raise DataError(
                 f"The sentences have no tags to compare with. Received: {len(data)} sentences "
@@ -68,7 +71,7 @@ class TokenClassificationTask(FinetuningTask):
             )
 
     def build(self, encoder: BertEncoder, labels: list[str] | None) -> Task:
-        """A tag for every token."""
+        """Return a model that tags every token."""
         assert labels is not None
         recipe = self.recipe
         options = {"dropout": recipe.dropout, "crf": recipe.crf}
@@ -78,7 +81,7 @@ class TokenClassificationTask(FinetuningTask):
     def examples(
         self, tokenizer: Tokenizer, data: TaggedWords, labels: list[str] | None, **options: Any
     ) -> SupervisedExamples:
-        """Rows of whole words."""
+        """Return rows of whole words, with a tag for the first token of each word or for all."""
         assert labels is not None
         return tag_examples(
             tokenizer,
@@ -90,9 +93,9 @@ class TokenClassificationTask(FinetuningTask):
         )
 
     def evaluate(self, predictor: Predictor, data: TaggedWords) -> Evaluation:
-        """Entity F1 as seqeval and conlleval measure it, by type too."""
-        found = predictor.predict_tags(data.words)
-        answered = _in_bio(found, predictor)
+        """Compute the F1 of entities as seqeval and conlleval do, for all and for each type."""
+        predicted = predictor.predict_tags(data.words)
+        answered = _in_bio(predicted, predictor)
         right = [list(tags) for tags in data.tags or ()]
         scores = metrics.entity_scores(right, answered)
         strict = metrics.entity_scores(right, answered, scheme="IOB2")
@@ -107,17 +110,17 @@ class TokenClassificationTask(FinetuningTask):
                 _marked(words, wanted),
                 _marked(words, got),
             )
-            for words, tags, wanted, got in zip(data.words, found, right, answered, strict=True)
+            for words, tags, wanted, got in zip(data.words, predicted, right, answered, strict=True)
             if wanted != got
         ]
         return Evaluation(measured, answered, worst, _confusion(right, answered))
 
     def predict(self, predictor: Predictor, data: TaggedWords) -> list[list[str]]:
-        """A tag for every word."""
+        """Return a tag for every word."""
         return _in_bio(predictor.predict_tags(data.words), predictor)
 
     def quicktest_data(self, folder: Path) -> dict[str, str]:
-        """Sentences with names of persons and places."""
+        """Write sentences with names of persons and places."""
         path = folder / "train.conll"
         sentences = [
             "Ada B-PER\nis O\nin O\nRome B-LOC\n",
@@ -127,9 +130,9 @@ class TokenClassificationTask(FinetuningTask):
         return {"train": str(path)}
 
     def write(self, path: Path, data: TaggedWords, predictions: Sequence[Any]) -> None:
-        """Columns that conlleval reads: the word, the right tag if known, the tag that was found.
+        """Write the columns that conlleval reads: word, right tag if known, predicted tag.
 
-        Spaces part them; tabs where a word has a space.
+        The separator is a space, or a tab if a word has a space.
         """
         separator = "\t" if any(" " in word for words in data.words for word in words) else " "
         columns = [data.words, *([data.tags] if data.tags else []), predictions]
@@ -141,36 +144,38 @@ class TokenClassificationTask(FinetuningTask):
 
 
 def _mark_entities(known: Mapping[str, str]) -> bool:
+    """Return whether a label has a tag other than "O"; `known` is label -> tag."""
     return any(tag != _OUTSIDE for tag in known.values())
 
 
-def _in_bio(found: Sequence[Sequence[Label]], predictor: Predictor) -> list[list[str]]:
-    """The tags as files are read, whatever scheme the model was trained with.
+def _in_bio(predicted: Sequence[Sequence[Label]], predictor: Predictor) -> list[list[str]]:
+    """Return predicted tags as BIO tags, whatever scheme the model was trained with.
 
-    Labels that mark no entities, as of parts of speech, stay what they are.
+    Labels that mark no entities, such as parts of speech, are returned as they are.
     """
     known = entity_tags(predictor.label_names)
     if not _mark_entities(known):
-        return [[tag.label for tag in tags] for tags in found]
-    rows = [[known.get(tag.label, _OUTSIDE) for tag in tags] for tags in found]
+        return [[tag.label for tag in tags] for tags in predicted]
+    rows = [[known.get(tag.label, _OUTSIDE) for tag in tags] for tags in predicted]
     if any(tag[:1] in ("E", "S") for tag in known.values()):
         rows = [to_bio(tags, "bioes", repair=True) for tags in rows]
     return rows
 
 
 def _confusion(right: Sequence[Sequence[str]], answered: Sequence[Sequence[str]]) -> Any:
-    """Of words: as which type each type was taken."""
-    kinds = [
+    """Return the names of the entity types, and counts of words [right type, predicted type]."""
+    types = [
         [tag if tag == _OUTSIDE else tag.partition("-")[2] or "_" for tags in rows for tag in tags]
         for rows in (right, answered)
     ]
-    names = [_OUTSIDE, *sorted({*kinds[0], *kinds[1]} - {_OUTSIDE})]
+    names = [_OUTSIDE, *sorted({*types[0], *types[1]} - {_OUTSIDE})]
     number = {name: index for index, name in enumerate(names)}
     counts = np.zeros((len(names), len(names)), np.int64)
-    np.add.at(counts, tuple(np.array([[number[kind] for kind in row] for row in kinds])), 1)
+    np.add.at(counts, tuple(np.array([[number[name] for name in row] for row in types])), 1)
     return names, counts
 
 
 def _marked(words: Sequence[str], tags: Sequence[str]) -> str:
+    """Return the entities of a sentence for people: "Ada (PER), Rome (LOC)", or "nothing"."""
     spans = metrics.entity_spans(tags)
     return ", ".join(f"{' '.join(words[s.start : s.end])} ({s.label})" for s in spans) or "nothing"

@@ -7,4 +7,4 @@ from bert_keras.training.tasks import TASKS
 
 
 def test_every_task_of_recipes_has_a_kind() -> None:
-    assert tuple(TASKS) == finetune_recipe.KINDS
+    assert tuple(TASKS) == finetune_recipe.TASK_NAMES
