@@ -94,6 +94,7 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
+    """Import a public name or a subpackage at its first use, so that others cost no time."""
     if name in _MODULES:
         return importlib.import_module(f"bert_keras.{name}")
     if name not in _HOMES:
@@ -102,6 +103,7 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
+    """Return the public names, including those that are not imported yet."""
     return __all__
 
 

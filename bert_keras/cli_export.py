@@ -254,10 +254,12 @@ class _Status:
         self._status = escaping.console(stderr=True).status(Text(text))
 
     def __enter__(self) -> _Status:
+        """Show the spinner."""
         self._status.start()
         return self
 
     def __exit__(self, *_: object) -> None:
+        """Remove the spinner."""
         self._status.stop()
 
     def __call__(self, text: str) -> None:

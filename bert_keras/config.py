@@ -81,6 +81,7 @@ class BertConfig:
     family: str = "bert"
 
     def __post_init__(self) -> None:
+        """Fill in sizes that follow from others, and check every value."""
         if self.embedding_size is None:
             object.__setattr__(self, "embedding_size", self.hidden_size)
         if self.num_unique_layers is None:

@@ -29,6 +29,7 @@ def renamed(
 
         @functools.wraps(function)
         def run(*args: _Parameters.args, **kwargs: _Parameters.kwargs) -> _Result:
+            """Refuse earlier names of arguments, then call the function."""
             for old in names.keys() & kwargs.keys():
                 raise TypeError(
                     f"`{old}` of `{caller}` is called `{names[old]}` now. "
@@ -53,7 +54,8 @@ class EarlierNames:
 
     earlier_names: ClassVar[Mapping[str, str]] = {}
 
-    def __getattr__(self, name: str) -> Any:  # Python calls this for unknown names only
+    def __getattr__(self, name: str) -> Any:
+        """Raise an error with the present name of a method; Python calls this for unknown names."""
         if name in type(self).earlier_names:
             today = type(self).earlier_names[name]
             raise AttributeError(f"`{type(self).__name__}.{name}` is called `{today}` now.")

@@ -100,6 +100,8 @@ def console(*, stderr: bool = False, width: int | None = None) -> Console:
     from rich.console import Console
 
     class PlainConsole(Console):
+        """Console that raises `BrokenPipeError` instead of ending the process."""
+
         def on_broken_pipe(self) -> None:
             """Raise an error instead of ending the process."""
             raise BrokenPipeError(errno.EPIPE, os.strerror(errno.EPIPE))

@@ -34,7 +34,8 @@ class WatchedLoader:
         self._loader, self._around = loader, around
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self._loader, name)  # loaders have further methods, such as `get_source`
+        """Return a further attribute of the module's loader, such as its method `get_source`."""
+        return getattr(self._loader, name)
 
     def create_module(self, spec: ModuleSpec) -> ModuleType | None:
         """Create the module with its own loader."""

@@ -256,6 +256,7 @@ class _Vectors:
         self.predictor = Predictor.from_preset(preset, batch_size=batch_size, max_length=max_length)
 
     def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle the path and the options of the preset instead of the model."""
         return type(self), self._arguments
 
 

@@ -116,11 +116,13 @@ class StopOnSignal(keras.callbacks.Callback):
         return 0 if self.signal is None else 128 + self.signal
 
     def __enter__(self) -> StopOnSignal:
+        """Install the signal handlers, and keep the previous ones."""
         for number in (signal.SIGTERM, signal.SIGINT):
             self._previous[number] = signal.signal(number, self._receive)
         return self
 
     def __exit__(self, *error: object) -> None:
+        """Restore the previous signal handlers."""
         self._give_back()
 
     def on_train_batch_end(self, batch: int, logs: dict[str, float] | None = None) -> None:  # noqa: ARG002

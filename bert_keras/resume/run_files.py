@@ -37,6 +37,7 @@ class RunLock:
         self._descriptor: int | None = None
 
     def __enter__(self) -> RunLock:
+        """Lock the folder and write the holder into its file; raise `ResourceError` if in use."""
         if self._descriptor is not None:
             raise RuntimeError(
                 f"{self._path}: this RunLock is already held. Leave its `with` block first."
@@ -71,6 +72,7 @@ class RunLock:
         return self
 
     def __exit__(self, *error: object) -> None:
+        """Release the lock. The file stays, without a holder."""
         if self._descriptor is not None:
             os.ftruncate(self._descriptor, 0)
         self._close()

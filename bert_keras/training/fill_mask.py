@@ -66,21 +66,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def load(folder: Path) -> Fill:
-    """Opens a SavedModel that fills masks.
+    """Open a SavedModel that fills masks.
 
     Args:
-        folder: holds saved_model.pb.
+        folder: folder with saved_model.pb.
 
     Returns:
         A function of texts; it returns `tokens`, `scores` [texts, masks, fills] and `mask_count`
         [texts] as arrays.
 
     Raises:
-        ValueError: there is no such SavedModel.
+        ValueError: the folder has no SavedModel that can be read and fills masks.
     """
     if not (folder / "saved_model.pb").is_file():
-        found = f"{folder}: not a SavedModel: there is no saved_model.pb in it."
-        raise ValueError(f"{found} {_cure(folder)}")
+        raise ValueError(
+            f"{folder}: not a SavedModel: there is no saved_model.pb in it. {_cure(folder)}"
+        )
     import tensorflow as tf
     import tensorflow_text  # noqa: F401  the model holds operations of it
 
@@ -100,7 +101,8 @@ def load(folder: Path) -> Fill:
         )
 
     def fill(texts: Sequence[str]) -> Mapping[str, Any]:
-        # The signature lives as long as its model.
+        """Return the outputs of the signature for these texts, as NumPy arrays."""
+        # The function refers to the model, because the signature lives only as long as its model.
         assert model is not None
         outputs = signature(text=tf.constant(list(texts)))
         return {name: value.numpy() for name, value in outputs.items()}
@@ -118,12 +120,12 @@ def _cure(folder: Path) -> str:
 
 
 def show(texts: Sequence[str], fills: Mapping[str, Any], console: Console) -> None:
-    """Prints each text and, below it, a line of fills for each of its masks, best first.
+    """Print each text and, below it, a line of fills for each of its masks, best first.
 
     Args:
         texts: the texts.
-        fills: what the model returned for them.
-        console: where to.
+        fills: outputs of the model for them.
+        console: console to print on.
     """
     for row, text in enumerate(texts):
         count = int(fills["mask_count"][row])

@@ -76,6 +76,7 @@ def main(arguments: list[str]) -> int:
         return 0
 
     def body(folder: FinetuneFolder) -> None:
+        """Train in the folder of the run; a quick test makes its examples there first."""
         whole = _with_examples(recipe, folder) if is_quicktest else recipe
         _finetune(whole, folder, arguments)
 

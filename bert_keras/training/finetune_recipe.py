@@ -313,6 +313,7 @@ class FinetuneRecipe(RunRecipe):
     )
 
     def __post_init__(self) -> None:
+        """Check every value and the values that exclude each other; raise `UsageError`."""
         if today := RENAMED_TASKS.get(self.task):
             fail("task", f"is called {today} now", self.task)
         super().__post_init__()

@@ -130,6 +130,7 @@ class _Writer:
 
 
 def _number(value: Any) -> float:
+    """Return a scalar of the backend as a float."""
     return float(keras.ops.convert_to_numpy(value))
 
 

@@ -51,8 +51,12 @@ def facts() -> dict[str, str | int | None]:
         limit = int(Path("/sys/fs/cgroup/memory.max").read_text(encoding="utf-8"))
         memory = min(limit, memory or limit)
     system = f"{platform.system()} {platform.machine()}, Python {platform.python_version()}"
-    found = {"cpus": cpus, "memory_bytes": memory, "platform": system}
-    return {"processor": _processor(), **found}
+    return {
+        "processor": _processor(),
+        "cpus": cpus,
+        "memory_bytes": memory,
+        "platform": system,
+    }
 
 
 def versions() -> dict[str, str]:

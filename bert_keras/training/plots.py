@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _TRAIN, _HELD_OUT, _LINE = "#7f9fc4", "#c44e2b", "#555555"
-# What is trained beside masked tokens.
+# Losses that are trained beside masked tokens: their names in a picture.
 _BESIDE = {"nsp": "next-sentence", "sop": "sentence-order", "rtd": "replaced-token"}
 
 
@@ -27,18 +27,18 @@ def loss_picture(
     path: str | os.PathLike[str],
     entropy_floor: float | None = None,
 ) -> Path | None:
-    """Draws the masked-token loss, and the accuracy of what is trained beside it, as a PNG.
+    """Draw the masked-token loss, and the accuracy of the loss beside it, as a PNG.
 
-    Where masked tokens are all there is, the second panel shows how many of them are right.
+    Without a second loss, the lower panel shows the accuracy of the masked tokens.
 
     Args:
         metrics: records with "step" and, where measured, "mlm_loss", "nsp_accuracy", … and the
             same names with "val_" for held-out documents.
-        path: of the PNG.
+        path: file of the PNG.
         entropy_floor: unigram entropy in nats, drawn as a line.
 
     Returns:
-        The path; None where matplotlib is not installed, after saying so on stderr.
+        The path; None without matplotlib, after a message on stderr.
     """
     try:
         # Not pyplot, which would choose a backend for the whole process and keep the figure.
@@ -94,7 +94,7 @@ def _save(figure: Figure, path: Path) -> None:
 
 
 def _curves(axes: Axes, metrics: Sequence[Mapping[str, float]], name: str) -> None:
-    """Draws a measure in training and on held-out documents, and tells the latter's last value."""
+    """Draw a metric in training and on held-out documents, whose last value is in the legend."""
     steps, values = _series(metrics, name)
     if steps:
         marker = "o" if len(steps) == 1 else None  # one point makes no line
@@ -112,16 +112,16 @@ def _has(metrics: Sequence[Mapping[str, float]], name: str) -> bool:
 
 
 def _series(metrics: Sequence[Mapping[str, float]], name: str) -> tuple[list[float], list[float]]:
-    """The steps and values of the records that have the measure."""
-    found = [record for record in metrics if record.get(name) is not None]
-    return [record["step"] for record in found], [record[name] for record in found]
+    """Return the steps and the values of the records that have the metric."""
+    records = [record for record in metrics if record.get(name) is not None]
+    return [record["step"] for record in records], [record[name] for record in records]
 
 
 # === Pictures of fine-tuning ===
 
 
-_MOST_COLORS = 10  # of the palette that is made to tell lines apart
-_MOST_NAMES = 30  # that fit beside a matrix
+_MOST_COLORS = 10  # number of colours in the palette "tab10"
+_MOST_NAMES = 30  # number of labels whose names fit beside a matrix
 
 
 def curve_picture(
@@ -149,19 +149,19 @@ def curve_picture(
     below.xaxis.set_major_locator(MaxNLocator("auto", integer=True, steps=[1, 2, 5, 10]))
     handles, names = above.get_legend_handles_labels()
     figure.legend(handles, names, loc="outside upper center", ncols=5, frameon=False)
-    for each in axes:
-        each.grid(alpha=0.25)
-        each.spines[["top", "right"]].set_visible(False)
+    for panel in axes:
+        panel.grid(alpha=0.25)
+        panel.spines[["top", "right"]].set_visible(False)
     _save(figure, path)
 
 
 def confusion_picture(names: Sequence[str], counts: np.ndarray, path: Path) -> None:
-    """Draws how often each label was taken for each, as a PNG.
+    """Draw a confusion matrix as a PNG.
 
     Args:
-        names: of the labels.
-        counts: [right label, answered label].
-        path: of the PNG.
+        names: names of the labels.
+        counts: number of examples, [right label, answered label].
+        path: file of the PNG.
     """
     figure, axes = _figure(1)
     shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
@@ -178,7 +178,7 @@ def confusion_picture(names: Sequence[str], counts: np.ndarray, path: Path) -> N
 
 
 def _colors(count: int) -> list[Any]:
-    """Return as many different colours."""
+    """Return `count` different colours of Matplotlib."""
     from matplotlib import colormaps
 
     if count <= _MOST_COLORS:

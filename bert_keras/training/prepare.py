@@ -82,7 +82,7 @@ def prepare(
     overwrite: bool = False,
     file_names: tuple[str, ...] = (),
 ) -> Prepared:
-    """Does what the program does, with the arguments of its command line.
+    """Prepare a corpus as the program does, with the arguments of its command line.
 
     The manifest names the files of the text as `corpus` does, or by `file_names`.
 
@@ -96,6 +96,7 @@ def prepare(
     data.require_vacant(out, overwrite)  # now, not when the vocabulary is learned
 
     def read(progress: Any) -> data.Documents:
+        """Return the documents of the corpus; reading them calls `progress`."""
         text = data.read(corpus, layout=layout, language=language, field=field, progress=progress)
         return dataclasses.replace(text, names=file_names) if file_names else text
 
@@ -193,10 +194,10 @@ def _print_summary(made: Prepared, values: dict[str, Any]) -> None:
 def _memory(workers: int) -> str:
     """Return a line with the peak memory of this process and of the largest worker."""
     peaks = (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
-    own, child = (resource.getrusage(who).ru_maxrss * RSS_UNIT / 2**20 for who in peaks)
-    text = f"peak memory {own:,.0f} MiB"
+    of_self, of_child = (resource.getrusage(who).ru_maxrss * RSS_UNIT / 2**20 for who in peaks)
+    text = f"peak memory {of_self:,.0f} MiB"
     if workers > 1:
-        text += f", and at most {child:,.0f} MiB in each worker"
+        text += f", and at most {of_child:,.0f} MiB in each worker"
     return text
 
 

@@ -74,6 +74,7 @@ def main(arguments: list[str]) -> int:
         return 0
 
     def body(folder: PretrainFolder) -> None:
+        """Train in the folder of the run."""
         _pretrain(recipe, folder, arguments)
 
     return train(recipe, body, is_quicktest=is_quicktest)
@@ -129,6 +130,7 @@ def _pretrain(recipe: PretrainRecipe, folder: PretrainFolder, arguments: list[st
         )
 
     def peak_memory() -> int:
+        """Return the peak memory in bytes of this process and of those before a resume."""
         return max(state["peak_memory"], machine.peak_memory_bytes() or 0)
 
     # === Training ===

@@ -154,6 +154,7 @@ class PretrainRecipe(RunRecipe):
     )
 
     def __post_init__(self) -> None:
+        """Check every value and the values that exclude each other; raise `UsageError`."""
         super().__post_init__()
         if not self.corpus:
             fail("corpus", "must name a file, a folder, a glob or demo", self.corpus)

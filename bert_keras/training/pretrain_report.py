@@ -170,8 +170,9 @@ def _data(facts: Report) -> list[Row]:
         ("masks", f"{facts.masks_per_row:.1f}", "per row"),
     ]
     if facts.pair_balance is not None:
-        what = "B is from elsewhere" if facts.loss == "nsp" else "the order is swapped"
-        rows.append(("pairs", _percent(facts.pair_balance), f"where {what}; about half is right"))
+        negative = "B is from elsewhere" if facts.loss == "nsp" else "the order is swapped"
+        remark = f"where {negative}; about half is right"
+        rows.append(("pairs", _percent(facts.pair_balance), remark))
         rows.append(("left out", _percent(facts.dropped_share), "of all examples, for the balance"))
     return rows
 
@@ -314,7 +315,7 @@ def fill_held_out(
 def _maskable(corpus: Corpus, tokenizer: Tokenizer, longest: int) -> Iterator[tuple[str, str]]:
     """Yield texts with one [MASK] and the original word, from random places of the corpus."""
     rng = np.random.default_rng(0)
-    found = 0
+    num_texts = 0
     for sentence in rng.permutation(corpus.num_sentences):
         start, end = corpus.sentence_starts[sentence : sentence + 2]
         ids = np.asarray(corpus.tokens[start:end]).astype(int)
@@ -333,6 +334,6 @@ def _maskable(corpus: Corpus, tokenizer: Tokenizer, longest: int) -> Iterator[tu
         answer = words[place]
         ids[place] = tokenizer.mask_id
         yield tokenizer.decode(ids.tolist(), skip_special_tokens=False), answer
-        found += 1
-        if found == _FILLED:
+        num_texts += 1
+        if num_texts == _FILLED:
             return

@@ -130,6 +130,7 @@ class TrainingCorpora:
         corpus = self.held_out if held_out else self.train
 
         def of_size(batch_size: int) -> PretrainingExamples:
+            """Return the examples in batches of this size."""
             return PretrainingExamples(
                 corpus,
                 self.tokenizer,
@@ -206,14 +207,14 @@ def check_held_out(recipe: PretrainRecipe) -> None:
         documents = demo_documents()
     else:  # each line as a sentence: the documents are the same, and nothing is split
         documents = read(recipe.corpus, layout="sentences", field=recipe.field)
-    count = found = 0
+    count = num_held_out = 0
     for count, _ in enumerate(documents, 1):
-        found += split_of(count - 1, recipe.validation_split) == "held_out"
-        if found == needed:
+        num_held_out += split_of(count - 1, recipe.validation_split) == "held_out"
+        if num_held_out == needed:
             return
     raise DataError(
         f"corpus={recipe.corpus}: too few documents for evaluation. Received: {count:,} documents, "
-        f"of which validation_split={recipe.validation_split:g} keeps {found}; "
+        f"of which validation_split={recipe.validation_split:g} keeps {num_held_out}; "
         f'loss="{recipe.loss}" needs {needed} held-out documents. Put blank lines between '
         "documents, add text, or give a larger validation_split=, up to 0.5."
     )

@@ -19,16 +19,16 @@ from rich.text import Text
 
 from bert_keras import escaping
 
-_SECONDS = 60.0  # over which the speed is measured
+_SECONDS = 60.0  # length of the time over which the speed is measured
 
 
 class Pace:
-    """Steps, and what goes aside between them, as seconds of one clock tell.
+    """Estimator of the time that is left, from the times of steps and of other work between them.
 
     Args:
-        total_steps: of the whole training.
-        start_step: where it begins.
-        later_steps: of trainings that follow.
+        total_steps: steps of the whole training.
+        start_step: step at which the training begins.
+        later_steps: steps of trainings that follow, such as those with other seeds.
     """
 
     def __init__(self, total_steps: int, start_step: int = 0, later_steps: int = 0):
@@ -44,7 +44,7 @@ class Pace:
             self._aside_since = now
 
     def step(self, now: float, step: int) -> None:
-        """So many steps are done."""
+        """Note that `step` steps are done at the time `now`, in seconds."""
         if self._aside_since is not None:
             away, self._aside_since = now - self._aside_since, None
             self._aside_seconds += away
@@ -56,9 +56,9 @@ class Pace:
 
     @property
     def seconds_left(self) -> float | None:
-        """Return the seconds left at the speed of the last minute; None: not known yet.
+        """Seconds that are left at the speed of the last minute; None before it is known.
 
-        With what goes aside on the way, as it did until now.
+        The estimate includes other work, with its average time for a step until now.
         """
         if len(self._marks) < 2 or self._marks[-1][1] <= self._marks[0][1]:
             return None
@@ -76,7 +76,7 @@ class Pace:
 _LINE_SECONDS = 10.0  # between two plain lines
 _DRAW_SECONDS = 0.1  # between two pictures of the live display
 _LOSSES = {"mlm": "MLM", "nsp": "NSP", "sop": "SOP", "rtd": "RTD"}
-# What is shown of the values, in this order: how, by the key of metrics.jsonl.
+# Key of metrics.jsonl -> format of its value, in the order of the display.
 _TRAINING = {f"{key}_accuracy": f"{name} accuracy {{:.1%}}" for key, name in _LOSSES.items()}
 _HELD_OUT = {"val_mlm_loss": "MLM loss {:.3f}"} | {
     f"val_{key}": text for key, text in _TRAINING.items() if not key.startswith("mlm")
@@ -90,17 +90,17 @@ _SPEED = {
 
 
 class Progress:
-    """The display of a training run, a context manager.
+    """Display of a training run, as a context manager.
 
-    A display that cannot be written, for the terminal is closed or the disk of a log is full, does
-    not end the training: nothing more is shown.
+    If the display cannot be written, because the terminal is closed or the disk of a log is full,
+    the training goes on without it.
 
     Args:
         total_steps: steps of the whole training.
-        start_step: where it begins, after a resume.
-        later_steps: of trainings that follow, which count in the time that is left.
-        score_name: returns the name of the metric that `val_score` is.
-        console: where to show it; stderr by default. `NO_COLOR` is respected.
+        start_step: step at which the training begins, after a resume.
+        later_steps: steps of trainings that follow, which count in the time that is left.
+        score_name: function that returns the name of the metric in `val_score`.
+        console: console to write to; stderr by default. `NO_COLOR` is respected.
     """
 
     def __init__(
@@ -119,7 +119,7 @@ class Progress:
         self._score_name = score_name
         self._whose = " (all seeds)" if later_steps else ""
         self._values: dict[str, float] = {}
-        self._measured_step = start_step  # of the held-out values
+        self._measured_step = start_step  # step at which the held-out values were measured
         self._is_over = False
         self._shown_at = monotonic()
         self._shown_step = start_step
@@ -127,6 +127,7 @@ class Progress:
         self._aside = ""  # progress of work that is no step, such as measuring; "" for none
 
     def __enter__(self) -> Progress:
+        """Start the live display if the console is a terminal."""
         with contextlib.suppress(OSError):
             if _is_live(self._console):
                 self._live = Live(
@@ -141,10 +142,11 @@ class Progress:
 
     def __exit__(
         self,
-        kind: type[BaseException] | None,
+        error_class: type[BaseException] | None,
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        """Stop the live display, or print the last line if it was not printed."""
         self._is_over = True
         with contextlib.suppress(OSError):
             if self._live is not None:
@@ -157,12 +159,12 @@ class Progress:
     def update(
         self, step: int, values: Mapping[str, float] | None = None, *, report: bool = False
     ) -> None:
-        """Shows that `step` steps are done.
+        """Show that `step` steps are done.
 
         Args:
             step: steps done since the beginning of the training.
-            values: by the keys of metrics.jsonl; what is not given keeps its last value.
-            report: whether this ends a report, which always gets a plain line.
+            values: new values by the keys of metrics.jsonl; the others keep their last values.
+            report: whether a report ends here, which always gets a plain line.
         """
         now = monotonic()
         self._aside = ""
@@ -174,12 +176,12 @@ class Progress:
         self._show(now, at_once=report)
 
     def aside(self, done: int, total: int | None, what: str) -> None:
-        """Shows how far something is that is no step, as measuring; the next step ends it.
+        """Show the progress of work other than a step, such as measuring; the next step ends it.
 
         Args:
-            done: parts of it; give 0 where it begins.
-            total: its parts; None where that is not known.
-            what: in a word or two.
+            done: number of parts that are done; 0 at the beginning.
+            total: number of all parts; None if it is not known.
+            what: name of the work in a word or two.
         """
         now = monotonic()
         begins = not self._aside
@@ -188,7 +190,7 @@ class Progress:
         self._show(now, at_once=begins and self._live is not None)
 
     def note(self, text: str) -> None:
-        """Prints a line that stays, above the live display."""
+        """Print a line that stays, above the live display."""
         _print(self._console, text)
 
     def _show(self, now: float, *, at_once: bool) -> None:
@@ -223,7 +225,7 @@ class Progress:
         return {name: texts for name, texts in rows.items() if texts}
 
     def _known(self, shown: Mapping[str, str]) -> list[str]:
-        """Format the values that there are; `shown` has a format for each key of metrics.jsonl."""
+        """Return the known values as texts; `shown` has a format for each key of metrics.jsonl."""
         known = [
             text.format(self._values[key]) for key, text in shown.items() if key in self._values
         ]
@@ -285,11 +287,14 @@ def _loss(values: Mapping[str, float]) -> str:
 def task(
     what: str, *, console: Console | None = None
 ) -> Generator[Callable[[int, int | None, str], None]]:
-    """Shows a task of unknown parts: yields the `progress(done, total, part)` that tells of them.
+    """Show the progress of a task, whose parts need not be known before it begins.
 
     Args:
-        what: the task in a few words.
-        console: where to show it; stderr by default.
+        what: name of the task in a few words.
+        console: console to write to; stderr by default.
+
+    Yields:
+        A function `progress(done, total, part)`, to be called during the task.
     """
     console = console or escaping.console(stderr=True)
     start = monotonic()
@@ -317,7 +322,7 @@ def task(
 
 
 def _print(console: Console, text: str) -> None:
-    """Print a line; what cannot be shown ends no task."""
+    """Print a line. A console that cannot be written to is ignored, so that the task goes on."""
     with contextlib.suppress(OSError):
         console.print(text, markup=False, highlight=False, soft_wrap=True)
 
@@ -326,6 +331,7 @@ class _Count(ProgressColumn):
     """Column with the progress of a task in its own unit."""
 
     def render(self, task: Task) -> Text:
+        """Return the text of the column for a task."""
         return Text(_count(int(task.completed), None if task.total is None else int(task.total)))
 
 
@@ -335,6 +341,7 @@ def _bars_callback(bars: Bars, what: str) -> Callable[[int, int | None, str], No
     drawn = 0.0
 
     def progress(done: int, total: int | None, part: str) -> None:
+        """Update the bar of a part, and draw all bars if enough time has passed."""
         nonlocal drawn
         new = part not in tasks
         with contextlib.suppress(OSError):
@@ -353,6 +360,7 @@ def _lines_callback(console: Console, what: str) -> Callable[[int, int | None, s
     printed = monotonic()
 
     def progress(done: int, total: int | None, part: str) -> None:
+        """Print the progress of a part if enough time has passed."""
         nonlocal printed
         if monotonic() - printed >= _LINE_SECONDS:
             printed = monotonic()
@@ -378,7 +386,7 @@ def _is_live(console: Console) -> bool:
 
 
 def clock(seconds: float) -> str:
-    """A duration as 0:07, 12:34 or 1:02:03."""
+    """Return a duration as 0:07, 12:34 or 1:02:03."""
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"

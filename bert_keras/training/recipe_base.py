@@ -59,23 +59,23 @@ ALIASES: dict[str, tuple[str, ...]] = {
     "warmup_ratio": ("warmup", "warmup_steps"),
 }
 # What a value must be, by the name of its type.
-KINDS = {"str": "text", "int": "a whole number", "float": "a number", "bool": "true or false"}
+VALUE_TYPES = {"str": "text", "int": "a whole number", "float": "a number", "bool": "true or false"}
 
 
 def renamed(values: Mapping[str, Any]) -> dict[str, Any]:
     """Return the values of a run by the names of today, where an earlier version stored them."""
-    found = {RENAMED.get(name, name): value for name, value in values.items()}
-    if isinstance(task := found.get("task"), str):
-        found["task"] = RENAMED_TASKS.get(task, task)
-    return found
+    today = {RENAMED.get(name, name): value for name, value in values.items()}
+    if isinstance(task := today.get("task"), str):
+        today["task"] = RENAMED_TASKS.get(task, task)
+    return today
 
 
 def nearest(word: str, known: Collection[str]) -> str:
     """Return a sentence that suggests the known word most like `word`; empty where none is."""
     word = word.lstrip("-")
-    found = [name for name in ALIASES.get(word, ()) if name in known]
-    found = found or difflib.get_close_matches(word, known, n=1)
-    return f" Did you mean {found[0]!r}?" if found else ""
+    matches = [name for name in ALIASES.get(word, ()) if name in known]
+    matches = matches or difflib.get_close_matches(word, known, n=1)
+    return f" Did you mean {matches[0]!r}?" if matches else ""
 
 
 # === Declared values ===
@@ -165,12 +165,12 @@ def check_values(recipe: Any) -> None:
         UsageError: a value of the wrong type, out of range, or for other tasks.
     """
     for field, rule in rules_of(recipe):
-        kind, value = str(field.type), getattr(recipe, field.name)
-        if kind == "float" and type(value) is int:
+        type_name, value = str(field.type), getattr(recipe, field.name)
+        if type_name == "float" and type(value) is int:
             object.__setattr__(recipe, field.name, value := float(value))
-        if type(value).__name__ != kind:
-            fail(field.name, f"must be {KINDS[kind]}", value)
-        if kind in ("int", "float"):
+        if type(value).__name__ != type_name:
+            fail(field.name, f"must be {VALUE_TYPES[type_name]}", value)
+        if type_name in ("int", "float"):
             _check_number(field.name, value, rule)
         elif rule.choices and value not in rule.choices:
             words = ", ".join(rule.choices)
@@ -258,6 +258,7 @@ class RunRecipe:
     name: str = _run("name of the run; empty: that of the recipe file", "")
 
     def __post_init__(self) -> None:
+        """Check the type and the range of every value; raise `UsageError`."""
         check_values(self)
 
     def values(self) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from typing import Any, TypeVar, cast
 
 from bert_keras.errors import UsageError
 from bert_keras.escaping import require_utf8
-from bert_keras.training.recipe_base import KINDS, RENAMED, nearest
+from bert_keras.training.recipe_base import RENAMED, VALUE_TYPES, nearest
 
 _Recipe = TypeVar("_Recipe", bound=Any)
 # Python's message about a keyword argument that the class named in {} does not have.
@@ -23,12 +23,12 @@ def known_recipes(folder: Path) -> list[str]:
     return sorted(path.stem for path in folder.glob("[!_]*.py"))
 
 
-def load_recipe(name_or_path: str, kind: type[_Recipe], folder: Path) -> _Recipe:
+def load_recipe(name_or_path: str, recipe_class: type[_Recipe], folder: Path) -> _Recipe:
     """Load the recipe of a name in a folder or of a path to a .py file; fill in its `name`.
 
     Args:
         name_or_path: a name in the folder, or a path that ends in .py.
-        kind: class of the recipe.
+        recipe_class: class of the recipe.
         folder: of named recipes.
 
     Raises:
@@ -55,24 +55,24 @@ def load_recipe(name_or_path: str, kind: type[_Recipe], folder: Path) -> _Recipe
             "the line."
         ) from error
     except Exception as error:
-        if unknown := re.search(_UNKNOWN.format(kind.__name__), str(error)):
-            raise UsageError(f"{path}: {_unknown(unknown[1], kind)}") from error
+        if unknown := re.search(_UNKNOWN.format(recipe_class.__name__), str(error)):
+            raise UsageError(f"{path}: {_unknown(unknown[1], recipe_class)}") from error
         cure = ""
         if isinstance(error, ModuleNotFoundError) and str(error.name).startswith("training"):
             cure = ". Write: from bert_keras.training import PretrainRecipe, FinetuneRecipe"
         raise UsageError(f"{path}: {type(error).__name__}: {error}{cure}") from error
-    if not isinstance(recipe, kind):
+    if not isinstance(recipe, recipe_class):
         raise UsageError(
-            f"{path}: must define recipe = {kind.__name__}(…). Received: recipe={recipe!r}"
+            f"{path}: must define recipe = {recipe_class.__name__}(…). Received: recipe={recipe!r}"
         )
     return dataclasses.replace(recipe, name=recipe.name or path.stem)
 
 
-def _unknown(key: str, kind: type[Any]) -> str:
+def _unknown(key: str, recipe_class: type[Any]) -> str:
     """Return the message about a key that a class of recipes does not have."""
-    known = [field.name for field in dataclasses.fields(kind)]
+    known = [field.name for field in dataclasses.fields(recipe_class)]
     today = f" It is called {RENAMED[key]}= now." if RENAMED.get(key) in known else ""
-    return f"{kind.__name__} has no key {key}=.{today or nearest(key, known)}"
+    return f"{recipe_class.__name__} has no key {key}=.{today or nearest(key, known)}"
 
 
 def require_no_flags(
@@ -104,7 +104,7 @@ def require_no_flags(
 
 def read_command(
     arguments: Sequence[str],
-    kind: type[_Recipe],
+    recipe_class: type[_Recipe],
     flags: Collection[str],
     load: Callable[[str], _Recipe],
     quicktest: Callable[[_Recipe], _Recipe],
@@ -116,7 +116,7 @@ def read_command(
 
     Args:
         arguments: the command line.
-        kind: the class of the recipe.
+        recipe_class: class of the recipe.
         flags: that the program knows.
         load: opens a recipe by its name or path.
         quicktest: returns the recipe of --quicktest.
@@ -126,24 +126,24 @@ def read_command(
     Raises:
         UsageError: an unknown flag, key or recipe, or a bad value.
     """
-    given = {argument for argument in arguments if argument.startswith("-")}
-    if unknown := sorted(given.difference(flags)):
-        require_no_flags(unknown, [field.name for field in dataclasses.fields(kind)], flags)
-    words = [argument for argument in arguments if argument not in given]
+    used_flags = {argument for argument in arguments if argument.startswith("-")}
+    if unknown := sorted(used_flags.difference(flags)):
+        require_no_flags(unknown, [field.name for field in dataclasses.fields(recipe_class)], flags)
+    words = [argument for argument in arguments if argument not in used_flags]
     if not words or "=" in words[0]:
         raise UsageError(
             f"The recipe is missing. Write: bert-keras {program} RECIPE [key=value …]. "
             "`bert-keras recipes` lists the recipes."
         )
     recipe = load(words[0])
-    if "--quicktest" in given:
+    if "--quicktest" in used_flags:
         recipe = quicktest(recipe)
     values = parse_overrides(words[1:], recipe.values())
     for key in ("name", "out"):  # before the training, not when its files are written
         require_utf8(values[key], f"{key}=")
     if not values["name"]:
         raise UsageError(f"name= must not be empty: it names {named}. Give name=NAME.")
-    return type(recipe)(**values), given
+    return type(recipe)(**values), used_flags
 
 
 # === Command lines ===
@@ -178,11 +178,13 @@ def parse_overrides(arguments: Sequence[str], defaults: Mapping[str, Any]) -> di
             )
         if key in values:
             raise UsageError(f"{key}= is given twice. Received: {argument!r}. Leave one out.")
-        kind = cast("type[Any]", type(defaults[key]))
+        value_type = cast("type[Any]", type(defaults[key]))
         try:
-            values[key] = _PARSERS[kind](text)
+            values[key] = _PARSERS[value_type](text)
         except (ValueError, OverflowError, KeyError):
-            raise UsageError(f"{key} must be {KINDS[kind.__name__]}. Received: {text!r}") from None
+            raise UsageError(
+                f"{key} must be {VALUE_TYPES[value_type.__name__]}. Received: {text!r}"
+            ) from None
     return {**defaults, **values}
 
 

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, cast
 
 from bert_keras.errors import UsageError
 from bert_keras.training import finetune_recipe, pretrain_recipe, recipe_files
-from bert_keras.training.recipe_base import KINDS, RENAMED, Rule, nearest, rules_of
+from bert_keras.training.recipe_base import RENAMED, VALUE_TYPES, Rule, nearest, rules_of
 
 
 class RecipeProgram(NamedTuple):
@@ -72,13 +72,13 @@ def header_of(path: Path) -> Header:
     return Header(title, parts, text)
 
 
-def describe(words: Sequence[str], kind: type[Any], folder: Path, usage: str) -> str:
+def describe(words: Sequence[str], recipe_class: type[Any], folder: Path, usage: str) -> str:
     """Return the help of a program: all of it, or that of one key, or of one recipe.
 
     Args:
         words: the command line without `--help`: nothing, a key, or a recipe; all behind a recipe
             is not read. A value of a key, as whole_word, is answered with the key.
-        kind: the class of its recipes.
+        recipe_class: class of its recipes.
         folder: where its recipes are.
         usage: the docstring of the program.
 
@@ -89,14 +89,16 @@ def describe(words: Sequence[str], kind: type[Any], folder: Path, usage: str) ->
     if not words:
         titles = {name: header_of(folder / f"{name}.py").title for name in known}
         recipes = [_row(name, title) for name, title in titles.items()]
-        return "\n".join([inspect.cleandoc(usage), "", "Recipes:", *recipes, "", _values(kind)])
+        return "\n".join(
+            [inspect.cleandoc(usage), "", "Recipes:", *recipes, "", _values(recipe_class)]
+        )
     name = words[0].partition("=")[0].lstrip("-")
     name = RENAMED.get(name, name)
-    fields = {field.name: (field, rule) for field, rule in rules_of(kind)}
+    fields = {field.name: (field, rule) for field, rule in rules_of(recipe_class)}
     if name in fields:
         return _explained(*fields[name])
     if name in known:
-        recipe = recipe_files.load_recipe(name, kind, folder)
+        recipe = recipe_files.load_recipe(name, recipe_class, folder)
         return f"{header_of(folder / f'{name}.py').text}\n\n{_values(recipe)}"
     if holders := [pair for pair in fields.values() if name in pair[1].choices]:
         return "\n\n".join(_explained(*pair) for pair in holders)
@@ -136,12 +138,12 @@ def _meaning(field: dataclasses.Field[Any], rule: Rule, *, is_given: bool = Fals
 
     A value that a recipe has to give, and that is not given, is marked.
     """
-    kind = KINDS[str(field.type)].removeprefix("a ")
+    type_name = VALUE_TYPES[str(field.type)].removeprefix("a ")
     if words := [word for word in rule.choices if word]:
-        kind = f"{', '.join(words[:-1])} or {words[-1]}"
+        type_name = f"{', '.join(words[:-1])} or {words[-1]}"
     is_needed = field.default is dataclasses.MISSING and not is_given
     needed = "must be given" if is_needed else ""
-    notes = "; ".join(filter(None, (kind, needed)))
+    notes = "; ".join(filter(None, (type_name, needed)))
     return f"{rule.meaning} ({notes})"
 
 
@@ -151,10 +153,10 @@ def _explained(field: dataclasses.Field[Any], rule: Rule) -> str:
     if isinstance(rule.choices, Mapping):
         meanings = cast("Mapping[str, str]", rule.choices)  # pyright: ignore[reportUnknownMemberType]
         lines += [_row(word, meaning) for word, meaning in meanings.items()]
-    kind = str(field.type)
-    if kind == "int":
+    type_name = str(field.type)
+    if type_name == "int":
         lines.append(_wrapped(f"from {rule.least:,} to {rule.bound - 1:,}"))
-    if kind == "float":
+    if type_name == "float":
         low = "above 0" if rule.above_zero else "at least 0"
         lines.append(_wrapped(f"{low}, {'below 1' if rule.is_share else 'without a limit'}"))
     if rule.tasks:

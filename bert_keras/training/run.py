@@ -58,13 +58,13 @@ def run(
     except KeyboardInterrupt:
         code = _complain("interrupted", _INTERRUPTED)
     except Exception as error:
-        found = exit_code_of(error)
-        if found is None:
+        error_code = exit_code_of(error)
+        if error_code is None:
             raise
         if isinstance(error, OSError):
             error.add_note("What was written before stays. Mend this and repeat the command.")
         forget_output()
-        code = _complain(message_of(error), found)
+        code = _complain(message_of(error), error_code)
     sys.exit(code)
 
 
@@ -122,6 +122,7 @@ def check_folder(recipe: RunRecipe) -> None:
 
 
 def _docstring_of(program: Callable[..., object]) -> str:
+    """Return the docstring of a program's module, which is its help."""
     return inspect.getdoc(inspect.getmodule(program)) or "This program has no help."
 
 

@@ -149,11 +149,12 @@ class RunFolder:
         if not self.run.exists():
             return inputs
         before = self._read()
-        told = _defaults(type(recipe)) | before["recipe"]  # an older run.json lacks new values
+        # An older run.json lacks new values.
+        stored = _defaults(type(recipe)) | before["recipe"]
         changed = [
-            f"  {name}: {told.get(name)!r} then, {values[name]!r} now"
+            f"  {name}: {stored.get(name)!r} then, {values[name]!r} now"
             for name in self.binding(values)
-            if name not in self.free and told.get(name) != values[name]
+            if name not in self.free and stored.get(name) != values[name]
         ]
         if self.is_begun():
             changed += self.changed_inputs(recipe, before, inputs)
@@ -324,8 +325,8 @@ class FinetuneFolder(RunFolder):
 
 def _digests_in(card: Mapping[str, Any]) -> dict[str, dict[str, str]]:
     """Return the digests in a run.json; older ones have none."""
-    found = card.get("files") or {}
-    return {name: digests for name, digests in found.items() if isinstance(digests, dict)}
+    files = card.get("files") or {}
+    return {name: digests for name, digests in files.items() if isinstance(digests, dict)}
 
 
 def folder_of(recipe: RunRecipe, temporary: str = "") -> RunFolder:

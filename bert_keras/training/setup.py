@@ -80,6 +80,7 @@ def build_shapes(build: Callable[[], _Model]) -> _Model:
     """
 
     def work() -> _Model:
+        """Build the model in this thread, with variables that are not initialized."""
         with keras.StatelessScope(initialize_variables=False):
             return build()
 

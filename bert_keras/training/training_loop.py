@@ -45,11 +45,11 @@ class DataWaitTimer:
 
     def batch(self, epoch: int, position: int) -> Batch:
         """Return one batch: inputs, labels, sample weights."""
-        asked = perf_counter()
-        found = self._examples.batch(epoch, position)
+        requested = perf_counter()
+        batch = self._examples.batch(epoch, position)
         with self._lock:
-            self._built[epoch, position] = asked, perf_counter()
-        return found
+            self._built[epoch, position] = requested, perf_counter()
+        return batch
 
     def waited(self, begun: float) -> float:
         """Return the seconds that a step waited for its batch. Call it once per step, in order.
@@ -63,8 +63,8 @@ class DataWaitTimer:
         place = self._next
         self._next = self._examples.locate(*place, 1)
         with self._lock:
-            asked, ready = self._built.pop(place, (begun, begun))
-        return max(0.0, ready - max(asked, begun))
+            requested, ready = self._built.pop(place, (begun, begun))
+        return max(0.0, ready - max(requested, begun))
 
 
 # === Callbacks ===
@@ -208,6 +208,7 @@ def _forwarded(name: str) -> Callable[..., None]:
     """Return a method of `MayFail` that calls the same method of the callback."""
 
     def method(self: MayFail, *arguments: Any, **options: Any) -> None:
+        """Call the method of the callback, unless it has failed, and keep its error."""
         if name.startswith("set_"):
             getattr(keras.callbacks.Callback, name)(self, *arguments, **options)
         if self.error is not None:

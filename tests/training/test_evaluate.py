@@ -90,4 +90,4 @@ def test_the_model_itself_is_not_written_over(finetuned, call: Callable, tmp_pat
 def test_help(call: Callable) -> None:
     done = call(main, "--help")
     assert done.code == 0
-    assert done.out.startswith("Measures a fine-tuned model")
+    assert done.out.startswith("Measure a fine-tuned model")

@@ -13,7 +13,7 @@ import pytest
 
 from bert_keras.errors import UsageError
 from bert_keras.training import finetune, finetune_recipe, pretrain, pretrain_recipe, recipe_files
-from bert_keras.training.recipe_base import KINDS, RENAMED, rules_of
+from bert_keras.training.recipe_base import RENAMED, VALUE_TYPES, rules_of
 from bert_keras.training.recipe_help import complete_words, describe, header_of
 
 _PROGRAMS: list[tuple[Any, type[Any], Path]] = [
@@ -46,7 +46,7 @@ def test_help_explains_one_key(program, kind, folder: Path) -> None:
         words = " ".join(shown.split())
         for told in (rule.meaning, *rule.choices, *rule.tasks):
             assert told in words
-        assert rule.choices or KINDS[str(field.type)].removeprefix("a ") in words
+        assert rule.choices or VALUE_TYPES[str(field.type)].removeprefix("a ") in words
         for meaning in rule.choices.values() if isinstance(rule.choices, dict) else ():
             assert meaning in words
     for old, name in RENAMED.items():

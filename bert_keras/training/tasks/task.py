@@ -58,6 +58,7 @@ class Evaluation:
     confusion: Any = None
 
     def __post_init__(self) -> None:
+        """Sort the worst answers, and keep the first of them."""
         worst = sorted(self.worst, key=lambda example: -example.score)[:_SHOWN]
         object.__setattr__(self, "worst", worst)
 
