@@ -26,6 +26,7 @@ from bert_keras.errors import ArtifactError, NumericError, ResourceError
 
 NAME = "MANIFEST.json"
 _FORMAT = "bert_keras training checkpoint 1"
+_UNREADABLE = "{}: cannot be read ({}). Make it readable for the user of this process"
 
 
 def seal_folder(folder: Path) -> None:
@@ -48,13 +49,13 @@ def verify_folder(folder: Path) -> None:
     except FileNotFoundError:
         raise ArtifactError(f"{path}: the file is missing") from None
     except OSError as error:
-        raise ArtifactError(f"{path}: cannot be read ({error.strerror})") from error
+        raise ArtifactError(_UNREADABLE.format(path, error.strerror)) from error
     except ArtifactError as error:
         raise ArtifactError(f"{path}: the file is damaged") from error
     values = manifest if isinstance(manifest, dict) else {}
     files = values.get("files")
     if values.get("format") != _FORMAT or not isinstance(files, dict):
-        raise ArtifactError(f"{path}: the file is damaged, or of another version")
+        raise ArtifactError(f"{path}: the file is damaged, or of another version of bert_keras")
     for name, expected in files.items():
         path = folder / name
         try:
@@ -62,10 +63,10 @@ def verify_folder(folder: Path) -> None:
         except FileNotFoundError:
             raise ArtifactError(f"{path}: the file is missing") from None
         except OSError as error:
-            raise ArtifactError(f"{path}: cannot be read ({error.strerror})") from error
+            raise ArtifactError(_UNREADABLE.format(path, error.strerror)) from error
         if received != expected:
-            text = f"{path}: the file is damaged. Expected {expected}. Received: {received}"
-            raise ArtifactError(text)
+            fault = f"Expected {expected}. Received: {received}"
+            raise ArtifactError(f"{path}: the file is damaged. {fault}")
 
 
 def _fingerprint(path: Path) -> dict[str, str | int]:
@@ -251,8 +252,7 @@ class TrainingCheckpoints:
     def __init__(self, directory: str | os.PathLike[str], *, keep: int = 2):
         if keep < 1:
             raise ValueError(f"`keep` must be at least 1. Received: keep={keep}")
-        self._directory = Path(directory)
-        self._keep = keep
+        self._directory, self._keep = Path(directory), keep
         self._damaged: set[Path] = set()
 
     def save(self, model: keras.Model, state: Mapping[str, Any]) -> Path:

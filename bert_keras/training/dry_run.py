@@ -40,7 +40,7 @@ FLOAT = 4  # bytes
 
 @dataclasses.dataclass(frozen=True)
 class PretrainPlan:
-    """Estimates of a run. Bytes, tokens, seconds."""
+    """Estimates of a pretraining run: sizes in bytes and tokens, time in seconds."""
 
     text_bytes: int
     vocab_size: int
@@ -204,9 +204,9 @@ def products_of(blocks: Sequence[Any], config: BertConfig, length: int) -> float
     """Return the multiplications of an encoder's blocks for one token, forward.
 
     Args:
-        blocks: that have weights; several layers may share one.
-        config: of the encoder.
-        length: tokens that attention compares a token with.
+        blocks: blocks with weights of their own; several layers may share one.
+        config: config of the encoder.
+        length: number of tokens that attention compares a token with.
     """
     weights = sum(map(_matrices, blocks)) * config.num_layers / len(blocks)
     return weights + 2 * config.num_layers * length * config.hidden_size

@@ -1,4 +1,4 @@
-"""Fills masks with an exported SavedModel: `bert-keras fill-mask SAVED_MODEL TEXT ...`.
+"""Fill masks with an exported SavedModel: `bert-keras fill-mask SAVED_MODEL TEXT ...`.
 
     bert-keras fill-mask saved_models/demo/1 "The [MASK] of France is Paris."
     cat texts.txt | bert-keras fill-mask saved_models/demo/1
@@ -29,7 +29,7 @@ Fill = Callable[[Sequence[str]], Mapping[str, Any]]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs the program.
+    """Run the program.
 
     Args:
         arguments: the command line without the program's name; None for the process's own.

@@ -340,7 +340,7 @@ class FinetuneRecipe(RunRecipe):
 
     @property
     def of_a_teacher(self) -> str:
-        """The name of a value that says how to learn from a teacher; "" where none was given."""
+        """Name of the first value for learning from a teacher that was given; "" without one."""
         usual, names = usual_values(), ("hidden", "alpha", "temperature")
         return next((name for name in names if getattr(self, name) != usual[name]), "")
 

@@ -60,8 +60,8 @@ def build_task(
     Args:
         recipe: names the encoder, and says which of its weights are trained.
         finetuning: task of the recipe.
-        labels: their names; None for a task without labels.
-        tokenizer: of the encoder.
+        labels: names of the labels; None for a task without labels.
+        tokenizer: tokenizer of the encoder.
         load_weights: False to read the config alone; the weights are then new.
 
     Raises:
@@ -182,12 +182,12 @@ def run_seed(
     """Train with one seed, or resume an interrupted training; return its result.
 
     Args:
-        recipe: of the run.
+        recipe: recipe of the run.
         finetuning: task of the recipe.
-        data: to train and to measure on.
-        tokenizer: of the encoder.
-        seed: of new weights, dropout and order.
-        folder: of this seed. The result of a finished training is read from it.
+        data: examples to train and to measure on.
+        tokenizer: tokenizer of the encoder.
+        seed: seed of new weights, dropout and the order of the examples.
+        folder: folder of this seed. The result of a finished training is read from it.
 
     Returns:
         The content of `result.json`: the seed, the best metrics and their step, or the failure.

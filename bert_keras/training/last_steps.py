@@ -45,7 +45,7 @@ class EventFiles(keras.callbacks.Callback):
     Event files of earlier runs in the folder lose the host in their names.
 
     Args:
-        log_dir: the folder that TensorBoard is given; made if it is not there.
+        log_dir: folder to open with TensorBoard; it is made if needed.
     """
 
     def __init__(self, log_dir: str | os.PathLike[str]):
@@ -54,7 +54,7 @@ class EventFiles(keras.callbacks.Callback):
         self._writers: dict[str, _Writer] = {}
 
     def on_train_begin(self, logs: dict[str, Any] | None = None) -> None:  # noqa: ARG002
-        """Keras: the training begins."""
+        """Remove the host from the names of earlier event files in the folder."""
         for path in self._folder.rglob("events.out.tfevents.*"):
             parts = _NAMES_HOST.fullmatch(path.name)
             renamed = path.with_name("".join(parts.groups())) if parts else path
@@ -62,18 +62,18 @@ class EventFiles(keras.callbacks.Callback):
                 path.rename(renamed)
 
     def on_test_end(self, logs: dict[str, Any] | None = None) -> None:
-        """Keras: an evaluation ends."""
-        values = {f"evaluation_{name}_vs_iterations": each for name, each in (logs or {}).items()}
+        """Write the metrics of an evaluation, by step."""
+        values = {f"evaluation_{name}_vs_iterations": v for name, v in (logs or {}).items()}
         self._write("validation", values, int(_number(self.model.optimizer.iterations)))
 
     def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
-        """Keras: an epoch ends."""
+        """Write the metrics and the learning rate of an epoch."""
         optimizer = self.model.optimizer
         optimizer = getattr(optimizer, "inner_optimizer", optimizer)
         values = {**(logs or {}), "learning_rate": optimizer.learning_rate}
         measured = {name: values.pop(name) for name in list(values) if name.startswith("val_")}
-        self._write("train", {f"epoch_{name}": each for name, each in values.items()}, epoch)
-        measured = {f"epoch_{name.removeprefix('val_')}": each for name, each in measured.items()}
+        self._write("train", {f"epoch_{name}": value for name, value in values.items()}, epoch)
+        measured = {f"epoch_{name.removeprefix('val_')}": v for name, v in measured.items()}
         self._write("validation", measured, epoch)
 
     def on_train_end(self, logs: dict[str, Any] | None = None) -> None:  # noqa: ARG002
@@ -92,7 +92,7 @@ class EventFiles(keras.callbacks.Callback):
 
 
 class _Writer:
-    """A new event file in a folder, which is made if it is not there."""
+    """Writer of a new event file in a folder, which is made if needed."""
 
     def __init__(self, folder: Path):
         from tensorboard.summary.writer.record_writer import RecordWriter
@@ -156,10 +156,10 @@ def export_model(
         recipe: gives the name, and the length the model was trained for: no longer text is served.
         weights: the model's file, whose digest identifies the model; it may be missing.
         record: the file that says where the model was exported to.
-        folder: of all models.
+        folder: folder of all exported models.
 
     Returns:
-        The folder; None where TensorFlow is not installed, which is printed.
+        The new folder; None without TensorFlow, after a message.
     """
     if importlib.util.find_spec("tensorflow_text") is None:
         print(
@@ -279,7 +279,7 @@ def _check_event_files(trained: Trained) -> None:
 
 
 def _export_saved_model(trained: Trained) -> None:
-    """Export the model as a SavedModel, if the recipe wants one."""
+    """Export the model as a SavedModel, if `export` of the recipe is true."""
     recipe, folder = trained.recipe, trained.folder
     if recipe.export:
         trained.exported = export_model(

@@ -132,7 +132,7 @@ def curve_picture(
     Args:
         curves: by seed: step, loss and metric of every report.
         metric: its name.
-        path: of the PNG.
+        path: file of the PNG.
     """
     from matplotlib.ticker import MaxNLocator
 

@@ -1,4 +1,4 @@
-"""Predicts with a fine-tuned model, or with any checkpoint of a task.
+"""Predict with a fine-tuned model, or with any checkpoint of a task.
 
     bert-keras predict MODEL [INPUT …] [key=value …]
 

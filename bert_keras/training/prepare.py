@@ -1,4 +1,4 @@
-"""Prepares a corpus to train on: a vocabulary, the tokens of the text, and held-out documents.
+"""Prepare a corpus to train on: a vocabulary, the tokens of the text, and held-out documents.
 
     bert-keras prepare corpus=FILES out=FOLDER [key=value …]
 
@@ -49,7 +49,7 @@ _LANGUAGE = re.compile("[a-z]{2,3}([-_][A-Za-z0-9]+)*")
 
 @dataclasses.dataclass(frozen=True)
 class Prepared:
-    """Result of a preparation, and its seconds."""
+    """Result of a preparation, and its times in seconds."""
 
     corpora: dict[str, data.Corpus]
     learn_seconds: float
@@ -57,7 +57,7 @@ class Prepared:
 
 
 def main(arguments: list[str]) -> None:
-    """Runs the program."""
+    """Run the program."""
     values = parse_overrides(arguments, DEFAULTS)
     for key in ("corpus", "out"):
         if not values[key]:

@@ -181,7 +181,7 @@ class PretrainRecipe(RunRecipe):
 
     @property
     def own_sizes(self) -> dict[str, int]:
-        """The sizes of a new model that the recipe gives itself, in place of those of `config`."""
+        """Sizes of a new model that the recipe gives in place of those of `config`."""
         return {name: getattr(self, name) for name in _SIZES if getattr(self, name)}
 
     def sizes(self) -> BertConfig:
@@ -244,7 +244,7 @@ def load_recipe(name_or_path: str) -> PretrainRecipe:
 
 
 def quicktest(recipe: PretrainRecipe) -> PretrainRecipe:
-    """The same way through a run in seconds: a tiny model, few steps, the demo corpus."""
+    """Return the recipe of a quick test: a tiny model, few steps, the demo corpus."""
     return dataclasses.replace(
         recipe,
         name=f"{recipe.name or 'recipe'}_quicktest",

@@ -83,7 +83,7 @@ def log_shares(token_ids: np.ndarray, special_ids: Collection[int], vocab_size: 
 
 
 def _counts(token_ids: np.ndarray, special_ids: Collection[int], size: int) -> np.ndarray:
-    """Count each id below `size`: int64 [size]; 0 for special ones."""
+    """Return how often each id below `size` occurs: int64 [size]; 0 for special tokens."""
     counts = np.zeros(size, np.int64)
     for start in range(0, len(token_ids), _CHUNK):
         counts += np.bincount(token_ids[start : start + _CHUNK], minlength=size)
@@ -301,8 +301,8 @@ def build_task(recipe: PretrainRecipe, vocab_size: int, *, load_weights: bool = 
     """Build the recipe's model, new or from its checkpoint.
 
     Args:
-        recipe: of the run.
-        vocab_size: of the tokenizer, learned or given.
+        recipe: recipe of the run.
+        vocab_size: size of the vocabulary of the tokenizer.
         load_weights: False to read the config of a checkpoint alone.
 
     Raises:

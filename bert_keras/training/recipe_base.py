@@ -96,12 +96,12 @@ class Rule:
         meaning: a phrase for help.
         choices: the words that a text may be, or a dictionary of them and their meanings; () for
             any text.
-        least: of a whole number.
-        bound: a whole number stays below it.
-        above_zero: a number must not be 0.
-        is_share: a number stays below 1.
-        tasks: of fine-tuning that the value is for; () for all.
-        before: the shared value that this one stands before in files and help.
+        least: smallest whole number that is allowed.
+        bound: whole numbers must be smaller than this.
+        above_zero: whether a number must be above 0.
+        is_share: whether a number must be below 1.
+        tasks: fine-tuning tasks that the value is for; () for all.
+        before: name of the shared value that follows this one in files and help.
     """
 
     section: str
@@ -116,17 +116,17 @@ class Rule:
 
 
 class Section:
-    """Maker of the values in one section of a recipe; they are fields of a dataclass.
+    """Factory of the dataclass fields of one section of a recipe.
 
     Args:
-        title: the heading in help.
+        title: heading of the section in help.
     """
 
     def __init__(self, title: str):
         self._title = title
 
     def __call__(self, meaning: str, default: Any = dataclasses.MISSING, **rules: Any) -> Any:
-        """Declare a value.
+        """Return a field for a value.
 
         Args:
             meaning: a phrase for help.
@@ -270,8 +270,8 @@ def changed(name: str, default: Any = dataclasses.MISSING, **rules: Any) -> Any:
     """Declare a value of `RunRecipe` again, with another default or other rules.
 
     Args:
-        name: of the value.
-        default: that of `RunRecipe` where none is given.
+        name: name of the value.
+        default: default of the value; that of `RunRecipe` if it is left out.
         rules: attributes of `Rule` that differ.
     """
     field = next(field for field in dataclasses.fields(RunRecipe) if field.name == name)

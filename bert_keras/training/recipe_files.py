@@ -29,7 +29,7 @@ def load_recipe(name_or_path: str, recipe_class: type[_Recipe], folder: Path) ->
     Args:
         name_or_path: a name in the folder, or a path that ends in .py.
         recipe_class: class of the recipe.
-        folder: of named recipes.
+        folder: folder of the named recipes.
 
     Raises:
         UsageError: no such recipe, or a file that does not define one.
@@ -81,12 +81,12 @@ def require_no_flags(
     """Refuse words that begin with "-", with the right spelling of the first.
 
     Args:
-        unknown: these words.
-        keys: of `key=value` that the program knows.
-        flags: that it knows.
+        unknown: the words that begin with "-".
+        keys: keys of `key=value` that the program knows.
+        flags: flags that the program knows.
 
     Raises:
-        UsageError: there is one.
+        UsageError: there is such a word.
     """
     for word in unknown:
         name, _, value = word.lstrip("-").partition("=")
@@ -117,11 +117,11 @@ def read_command(
     Args:
         arguments: the command line.
         recipe_class: class of the recipe.
-        flags: that the program knows.
-        load: opens a recipe by its name or path.
-        quicktest: returns the recipe of --quicktest.
-        program: its name, for messages.
-        named: thing that the recipe's `name` names, for messages.
+        flags: flags that the program knows.
+        load: function that opens a recipe by its name or path.
+        quicktest: function that returns the recipe of --quicktest.
+        program: name of the program, for messages.
+        named: thing that is named by the recipe's `name`, for messages.
 
     Raises:
         UsageError: an unknown flag, key or recipe, or a bad value.

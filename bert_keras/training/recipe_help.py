@@ -76,14 +76,14 @@ def describe(words: Sequence[str], recipe_class: type[Any], folder: Path, usage:
     """Return the help of a program: all of it, or that of one key, or of one recipe.
 
     Args:
-        words: the command line without `--help`: nothing, a key, or a recipe; all behind a recipe
-            is not read. A value of a key, as whole_word, is answered with the key.
-        recipe_class: class of its recipes.
-        folder: where its recipes are.
-        usage: the docstring of the program.
+        words: the command line without `--help`: nothing, a key, a value such as whole_word, or a
+            recipe. A value gives the help of its key. Words behind the first one are ignored.
+        recipe_class: class of the program's recipes.
+        folder: folder of the program's recipes.
+        usage: docstring of the program.
 
     Raises:
-        UsageError: a word that is neither.
+        UsageError: the first word is no key, value or recipe.
     """
     known = recipe_files.known_recipes(folder)
     if not words:

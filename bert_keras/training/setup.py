@@ -1,4 +1,4 @@
-"""Setup of a training: seeds, devices and compilation; and models without memory."""
+"""Setup of a training: seeds, devices and compilation; and models without values."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ _Model = TypeVar("_Model")
 def set_seed_and_devices(seed: int) -> None:
     """Set the seeds of Python, NumPy and the backend, before a model is built.
 
-    The model lies on the backend's default device. A distribution over several devices has its
-    place here: Keras needs it before the first variable.
+    The model is placed on the backend's default device. A distribution over several devices would
+    be set here, because Keras needs it before the first variable.
     """
     keras.utils.set_random_seed(seed)
 
@@ -36,12 +36,12 @@ def compile_for(
     """Compile a model with its own loss and metrics and the recipe's optimizer.
 
     Args:
-        recipe: gives optimizer, schedule and jit_compile.
+        recipe: recipe with the values of optimizer, schedule and jit_compile.
         model: a task, or a view of one.
         total_steps: updates of the whole training.
         warmup_steps: updates in which the learning rate rises.
-        learning_rate: the peak; 0 for that of the recipe.
-        options: of `bert_keras.optimization.optimizer`, which one kind of training alone has.
+        learning_rate: highest learning rate; 0 for that of the recipe.
+        options: further options of `bert_keras.optimization.optimizer`.
     """
     model.compile(
         optimizer(
@@ -65,18 +65,19 @@ def compile_to_evaluate(recipe: RunRecipe, task: Task) -> None:
         task.compile(**task.loss_and_metrics(), jit_compile=JIT[recipe.jit_compile])
 
 
-# === Models without memory ===
+# === Models without values ===
 
 
 def build_shapes(build: Callable[[], _Model]) -> _Model:
     """Build a model whose variables have shapes and no values, so that it takes no memory.
 
-    It answers `count_params` and the like, and cannot be called. Inside a `keras.StatelessScope`
-    a variable keeps its initializer until it is needed. Leaving a later scope would initialize
-    all of them. Keras lists them by thread, so that the thread of the build takes its list along.
+    The model has `count_params` and its config, but it cannot be called. Inside a
+    `keras.StatelessScope` a variable is not initialized until it is needed. Leaving a later scope
+    would initialize all such variables. Keras keeps a list of them for each thread, so the model is
+    built in a thread of its own, and the list ends with the thread.
 
     Args:
-        build: returns the model.
+        build: function that returns the model.
     """
 
     def work() -> _Model:

@@ -22,11 +22,11 @@ class DataWaitTimer:
 
     Args:
         examples: the examples.
-        epoch: of the first batch of the training.
-        position: of that batch in its epoch.
+        epoch: epoch of the first batch of the training.
+        position: position of that batch in its epoch.
 
     Attributes:
-        fixed_shapes: as of the examples.
+        fixed_shapes: that of the examples.
     """
 
     def __init__(self, examples: Examples, epoch: int, position: int):
@@ -82,7 +82,7 @@ class WriteMetrics(keras.callbacks.Callback):
     Args:
         metrics: log of computed values, the same at every repetition.
         speed: log of values that depend on the machine.
-        display: of the progress.
+        display: display of the progress.
         log_every: steps of a report.
         tokens_per_step: real tokens of a batch, on average.
         padding_share: share of the batches' positions, shown only.
@@ -117,18 +117,18 @@ class WriteMetrics(keras.callbacks.Callback):
         self._shown = 0.0
 
     def on_epoch_begin(self, epoch: int, logs: dict[str, Any] | None = None) -> None:  # noqa: ARG002
-        """Keras: a report begins."""
+        """Note first step, learning rate and time at the beginning of a report."""
         self._first_step = epoch * self._log_every
         self._rate = float(keras.ops.convert_to_numpy(self._optimizer.learning_rate))
         self._waiting = 0.0
         self._start = self._free = perf_counter()
 
     def on_train_batch_begin(self, batch: int, logs: dict[str, Any] | None = None) -> None:  # noqa: ARG002
-        """Keras: a step begins; its batch is there already, or is read within it (TensorFlow)."""
+        """Note the time. The batch was read before, or TensorFlow reads it within the step."""
         self._begun = perf_counter()
 
     def on_train_batch_end(self, batch: int, logs: dict[str, Any] | None = None) -> None:
-        """Keras: a step is done; the last of a report is timed before the evaluation."""
+        """Add the times of a step, and show them. The time of an evaluation does not count."""
         if batch + 1 == self._log_every:
             _plain(logs)  # waits for an accelerator, which may be steps behind
         self._seconds = perf_counter() - self._start
@@ -145,22 +145,22 @@ class WriteMetrics(keras.callbacks.Callback):
         self._display.update(self._first_step + steps, values)
 
     def _speeds(self, steps: int) -> dict[str, float]:
-        """Return speed and share of waiting after so many steps of the report."""
+        """Return speed and share of waiting after some steps of the report."""
         return {
             "tokens_per_second": steps * self._tokens_per_step / self._seconds,
             "waiting_share": self._waiting / self._seconds,
         }
 
     def on_test_begin(self, logs: dict[str, Any] | None = None) -> None:  # noqa: ARG002
-        """Keras: the evaluation after a report begins."""
+        """Show that the evaluation after a report begins."""
         self._display.aside(0, None, _MEASURED)
 
     def on_test_batch_end(self, batch: int, logs: dict[str, Any] | None = None) -> None:  # noqa: ARG002
-        """Keras: a batch of the evaluation is done."""
+        """Show that a batch of the evaluation is done."""
         self._display.aside(batch + 1, None, _MEASURED)
 
     def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
-        """Keras: a report ends.
+        """Write and show the record of a report.
 
         Raises:
             NumericError: the loss is not finite.
@@ -245,8 +245,8 @@ class Stopped(Exception):  # noqa: N818
     """A signal ended the training after a checkpoint.
 
     Args:
-        name: of the signal.
-        exit_code: the program's.
+        name: name of the signal.
+        exit_code: exit code of the program.
     """
 
     def __init__(self, name: str, exit_code: int):
@@ -258,11 +258,11 @@ class Fitting:
     """A training with logs, display and checkpoints, which resumes from its last checkpoint.
 
     Args:
-        model: compiled; its weights are read from the last checkpoint, if there is one.
-        examples: to train on.
-        files: of checkpoints and logs.
+        model: compiled model. Its weights are read from the last checkpoint, if there is one.
+        examples: examples to train on.
+        files: files of checkpoints and logs.
         log_every: steps of a report.
-        began: when this process began the run, by `perf_counter()`.
+        began: time at which this process began the run, by `perf_counter()`.
         start: values of a new run's state beside those that every run has.
 
     Attributes:
@@ -327,17 +327,17 @@ class Fitting:
         """Train until `reports` are done.
 
         Args:
-            reports: of the whole run.
+            reports: number of reports of the whole run.
             seen: statistics of the examples, for the logs.
-            more: returns values that are added to the state in a checkpoint.
-            callbacks: run before those of logs and checkpoints.
+            more: function that returns values to add to the state in a checkpoint.
+            callbacks: callbacks to run before those of logs and checkpoints.
             checkpoint_every: reports between checkpoints.
             workers: threads that prepare batches.
-            note: printed above the display.
-            later_steps: of trainings that follow this one.
-            score_name: returns the name of the metric that the logs call `val_score`.
-            is_over: training ended early, so that no report is left.
-            options: of `fit`.
+            note: text to print above the display.
+            later_steps: steps of trainings that follow this one.
+            score_name: function that returns the metric that the logs call `val_score`.
+            is_over: whether training ended early, so that no report is left.
+            options: options of `fit`.
 
         Raises:
             Stopped: a signal ended the training.

@@ -147,7 +147,7 @@ def test_what_cannot_be_written(out: str, message: str, finetuned, tmp_path, cal
 def test_help(call: Callable) -> None:
     done = call(main, "--help")
     assert done.code == 0
-    assert done.out.startswith("Predicts with a fine-tuned model")
+    assert done.out.startswith("Predict with a fine-tuned model")
     for key in module._DEFAULTS:
         assert f"{key}=" in done.out
 
