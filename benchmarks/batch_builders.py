@@ -96,13 +96,13 @@ def masking_alone(examples: PretrainingExamples) -> Iterator[Builder]:
 
 def _rows(examples: PretrainingExamples, most: int = 32) -> np.ndarray:
     """Return the first batches without masks: int32 [batches, batch_size, sequence_length]."""
-    found = []
+    batches = []
     for i in range(min(most, examples.num_batches(0))):
         x, y, weights = examples.batch(0, i)
         rows, slots = np.nonzero(weights["mlm"])
         x["token_ids"][rows, x["mask_positions"][rows, slots]] = y["mlm"][rows, slots]
-        found.append(x["token_ids"])
-    return np.stack(found)
+        batches.append(x["token_ids"])
+    return np.stack(batches)
 
 
 def _transformers(

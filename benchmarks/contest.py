@@ -149,7 +149,7 @@ def contest(
         together: whether all processes stay alive between rounds. If False, each contender is
             started again for each round.
     """
-    found: Rounds = {}
+    results: Rounds = {}
     running: dict[str, _Process] = {}
     with ExitStack() as stack, console.status("") as status:
 
@@ -166,12 +166,12 @@ def contest(
             for contender in tuple(left):
                 status.update(f"round {number + 1} of {rounds}: {contender.name}")
                 try:
-                    found.setdefault(contender.name, []).append(figures_of(contender))
+                    results.setdefault(contender.name, []).append(figures_of(contender))
                 except _FailedError as error:
                     console.print(f"{contender.name}: not measured: {error}")
-                    found.pop(contender.name)
+                    results.pop(contender.name)
                     left.remove(contender)
-    return found
+    return results
 
 
 def summary(rounds: Rounds) -> dict[str, dict[str, dict[str, float]]]:
@@ -218,11 +218,11 @@ def _process(contender: Contender) -> Iterator[_Process]:
     environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"}
     if contender.backend:
         environment["KERAS_BACKEND"] = contender.backend
-    given = json.dumps(asdict(contender))
+    description = json.dumps(asdict(contender))
     with (
         tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as errors,
         subprocess.Popen(
-            [sys.executable, "-m", "benchmarks.contest", given],
+            [sys.executable, "-m", "benchmarks.contest", description],
             env=environment,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -304,9 +304,9 @@ def contenders(
         title = ", ".join(filter(None, (name, backend, option)))
         return Contender(title, f"{MODULES[mode]}:{function}", {**common, **own}, backend)
 
-    found = []
+    programs = []
     for backend in BACKENDS:
-        found.append(contender(OURS, "ours", ours_kind, backend))
+        programs.append(contender(OURS, "ours", ours_kind, backend))
         if not checkpointed and chunks == 1:
-            found.append(contender(KERAS_HUB, "keras_hub", hub_kind, backend))
-    return found if chunks > 1 else [*found, contender(TRANSFORMERS, "transformers", kind)]
+            programs.append(contender(KERAS_HUB, "keras_hub", hub_kind, backend))
+    return programs if chunks > 1 else [*programs, contender(TRANSFORMERS, "transformers", kind)]

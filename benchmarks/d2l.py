@@ -268,13 +268,13 @@ def means(rounds: list[Figures]) -> Figures:
     return {name: statistics.mean(figures[name] for figures in rounds) for name in rounds[0]}
 
 
-def show(found: dict[str, list[Figures]], console: Console) -> dict[str, float]:
+def show(results: dict[str, list[Figures]], console: Console) -> dict[str, float]:
     """Print the table, and return by how much each loss of the last contender is lower.
 
     The losses are compared with those of the first contender.
 
     Args:
-        found: figures of each run, by contender.
+        results: figures of each run, by contender.
         console: where the table is printed.
 
     Returns:
@@ -282,15 +282,15 @@ def show(found: dict[str, list[Figures]], console: Console) -> dict[str, float]:
     """
     headings = [name.replace("_", " ") for name in (*LOSSES, "held_out_nsp_accuracy", "seconds")]
     table = Table("contender", "seed", *headings)
-    for name, rounds in found.items():
+    for name, rounds in results.items():
         for seed, figures in [*enumerate(rounds), ("mean", means(rounds))]:
             cells = (f"{figures[key]:.3f}" for key in (*LOSSES, "held_out_nsp_accuracy"))
             table.add_row(name, str(seed), *cells, f"{figures['seconds']:.0f}")
         table.add_section()
     console.print(table)
-    if len(found) == 1:
+    if len(results) == 1:
         return {}
-    first, *_, last = map(means, found.values())
+    first, *_, last = map(means, results.values())
     lower = {loss: first[loss] - last[loss] for loss in LOSSES}
     for loss, wanted in WANTED.items():
         verdict = "reached" if lower[loss] >= wanted else "MISSED"
@@ -347,16 +347,16 @@ def main() -> None:
         "recipe": dataclasses.asdict(recipe),
         "vocab_size": parts.tokenizer.vocab_size,
         "held_out_unigram_cross_entropy": parts.unigram_loss(),
-        "results": (found := {name: [] for name in entrants}),
+        "results": (results := {name: [] for name in entrants}),
     }
     command = report.command("d2l", sys.argv[1:])
     for name, seed in in_turn(list(entrants), options.seeds):
         figures = measured(entrants[name], dataclasses.replace(recipe, seed=seed), parts)
-        found[name].append(figures)
+        results[name].append(figures)
         losses = ", ".join(f"{loss} {figures[loss]:.3f}" for loss in LOSSES)
         console.print(f"seed {seed}, {name}: {losses}", soft_wrap=True)
         report.write(options.out, command, PACKAGES, **facts)
-    facts["lower"] = show(found, console)
+    facts["lower"] = show(results, console)
     report.write(options.out, command, PACKAGES, **facts)
 
 

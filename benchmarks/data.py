@@ -87,7 +87,7 @@ def results(builders: list[Builder], times: Times, tokens: float) -> list[dict[s
         times: result of `measure`.
         tokens: mean number of real tokens in a batch.
     """
-    found, bases = [], {}
+    rows, bases = [], {}
     for name, whole, _ in builders:
         clock, cpu = zip(*times[name], strict=True)
         middle = statistics.median(clock)
@@ -95,18 +95,18 @@ def results(builders: list[Builder], times: Times, tokens: float) -> list[dict[s
         figures |= {"fastest": min(clock), "slowest": max(clock)}
         figures |= {"cpu_seconds_per_batch": statistics.median(cpu)}
         figures |= {"tokens_per_second": tokens / middle}
-        found.append(figures | {"ratio": middle / bases.setdefault(whole, middle)})
-    return found
+        rows.append(figures | {"ratio": middle / bases.setdefault(whole, middle)})
+    return rows
 
 
-def show(found: list[dict[str, Any]], turns: int, sizes: dict[str, int], console: Console) -> None:
+def show(rows: list[dict[str, Any]], turns: int, sizes: dict[str, int], console: Console) -> None:
     """Print a table with a row for each builder."""
     shape = "{batch_size} x {sequence_length}".format(**sizes)
     table = Table(title=f"Pretraining batches of {shape}, one core, {turns} turns")
     table.add_column("builder")
     for heading in ("ms", "fastest - slowest", "CPU ms", "M tokens/s", "time : ours"):
         table.add_column(heading, justify="right")
-    for figures, following in zip(found, [*found[1:], found[-1]], strict=True):
+    for figures, following in zip(rows, [*rows[1:], rows[-1]], strict=True):
         table.add_row(
             figures["name"],
             f"{figures['seconds_per_batch'] * 1e3:.3f}",
@@ -168,17 +168,17 @@ def main() -> None:
     contents = examples.statistics(0, batches=50)
     tokens = contents["tokens"] / contents["batches"]
     builders = [*from_corpus(corpus, tokenizer, **sizes), *masking_alone(examples)]
-    found = results(builders, measure(builders, turns, seconds, console), tokens)
-    show(found, turns, sizes, console)
+    rows = results(builders, measure(builders, turns, seconds, console), tokens)
+    show(rows, turns, sizes, console)
     planned = 100_000 if options.quick else 1_000_000
     plan = plan_seconds(planned)
     console.print(f"Plan of an epoch, one document of {planned:,} sentences: {plan:.2f} s")
     packed = packed_per_second(planned)
     console.print(f"Packing of {planned:,} examples: {packed / 1e6:.1f} M examples/s")
-    reached = found[0]["tokens_per_second"] >= GOAL and packed >= GOAL
-    told = ["--quick"] * options.quick + ["--corpus DIR"] * bool(options.corpus)
-    told += ["--tokenizer DIR"] * bool(options.tokenizer)
-    words = ["python -m benchmarks.data", *told, f"--sequence-length {options.sequence_length}"]
+    reached = rows[0]["tokens_per_second"] >= GOAL and packed >= GOAL
+    flags = ["--quick"] * options.quick + ["--corpus DIR"] * bool(options.corpus)
+    flags += ["--tokenizer DIR"] * bool(options.tokenizer)
+    words = ["python -m benchmarks.data", *flags, f"--sequence-length {options.sequence_length}"]
     goal = f"{GOAL:,} real tokens and packed examples/s"
     console.print(f"Goal of {goal}: {'reached' if reached else 'MISSED'}")
     report.write(
@@ -189,7 +189,7 @@ def main() -> None:
         corpus={"tokens": corpus.num_tokens, "sentences": corpus.num_sentences},
         tokens_per_batch=tokens,
         statistics=contents,
-        results=found,
+        results=rows,
         plan={"sentences": planned, "seconds": plan},
         packing={"examples": planned, "row_length": PACKED, "examples_per_second": packed},
     )

@@ -203,7 +203,7 @@ def compared(runs: Runs, defaults: Mapping[str, float]) -> dict[str, dict[str, A
         seeds by rate; "best" and "default", the rates; "points", the hundredths by which the
         default scores below the best rate. "points" is None if the default was not tried.
     """
-    found = {}
+    comparison = {}
     for task, rates in runs.items():
         by_rate = {
             float(rate): [run["scores"][run["metric"]] for run in seeds.values()]
@@ -213,7 +213,7 @@ def compared(runs: Runs, defaults: Mapping[str, float]) -> dict[str, dict[str, A
         best = max(scores, key=lambda rate: scores[rate])
         default = defaults[task]
         gap = None if default not in scores else 100 * (scores[best] - scores[default])
-        found[task] = {
+        comparison[task] = {
             "metric": next(run["metric"] for seeds in rates.values() for run in seeds.values()),
             "scores": scores,
             "seeds": {rate: len(by_rate[rate]) for rate in scores},
@@ -221,15 +221,15 @@ def compared(runs: Runs, defaults: Mapping[str, float]) -> dict[str, dict[str, A
             "default": default,
             "points": gap,
         }
-    return found
+    return comparison
 
 
-def show(found: Mapping[str, Mapping[str, Any]], console: Console) -> None:
+def show(comparison: Mapping[str, Mapping[str, Any]], console: Console) -> None:
     """Print a table with a row for each task; each score has its number of seeds in brackets."""
-    rates = sorted({rate for each in found.values() for rate in each["scores"]})
+    rates = sorted({rate for each in comparison.values() for rate in each["scores"]})
     headings = (*(f"{rate:g}" for rate in rates), "best", "default", "points below")
     table = Table("task", "metric", *headings)
-    for task, each in found.items():
+    for task, each in comparison.items():
         scores = (
             f"{each['scores'][rate]:.4f} ({each['seeds'][rate]})" if rate in each["scores"] else ""
             for rate in rates
@@ -238,7 +238,7 @@ def show(found: Mapping[str, Mapping[str, Any]], console: Console) -> None:
         chosen = (f"{each[name]:g}" for name in ("best", "default"))
         table.add_row(task, each["metric"], *scores, *chosen, points)
     console.print(table)
-    gaps = [each["points"] for each in found.values()]
+    gaps = [each["points"] for each in comparison.values()]
     if None not in gaps:
         is_within = max(gaps) <= MOST_POINTS
         console.print(

@@ -108,10 +108,12 @@ def measured(encoder: str, cases: str, vectors: str, **options: Any) -> Round:
     np.savez(vectors, **made)
 
     def run() -> dict[str, float]:
-        found: dict[str, float] = {}
+        figures: dict[str, float] = {}
         for case in known:
-            found |= {f"{case.name}/{key}": value for key, value in _figures(encode, case).items()}
-        return found
+            figures |= {
+                f"{case.name}/{key}": value for key, value in _figures(encode, case).items()
+            }
+        return figures
 
     run()  # some libraries compile at the second call with a shape, and that is not measured
     return run
@@ -146,9 +148,9 @@ def _in_batches(
     if by_length:
         order = np.argsort([len(text) for text in texts], kind="stable")
     parts = [order[start : start + size] for start in range(0, len(texts), size)]
-    found = np.concatenate([answer([texts[number] for number in part]) for part in parts])
-    vectors = np.empty_like(found)
-    vectors[order] = found
+    computed = np.concatenate([answer([texts[number] for number in part]) for part in parts])
+    vectors = np.empty_like(computed)
+    vectors[order] = computed
     return vectors
 
 
@@ -175,8 +177,8 @@ def saved_model(folder: str) -> Encode:
 
     def answer(texts: list[str]) -> np.ndarray:
         # A signature does not keep its model alive, so the closure holds the model.
-        found = model.signatures["serving_default"](text=tf.constant(texts))
-        return found["sentence_vector"].numpy()
+        outputs = model.signatures["serving_default"](text=tf.constant(texts))
+        return outputs["sentence_vector"].numpy()
 
     return lambda texts, case: _in_batches(answer, texts, case.batch_size)
 
@@ -265,8 +267,8 @@ def mean_of_tokens(preset: str) -> Any:
             self.model = AutoModel.from_pretrained(preset, attn_implementation="sdpa")
 
         def forward(self, ids: Any, segments: Any, mask: Any) -> Any:
-            found = self.model(input_ids=ids, token_type_ids=segments, attention_mask=mask)
-            tokens = found.last_hidden_state
+            outputs = self.model(input_ids=ids, token_type_ids=segments, attention_mask=mask)
+            tokens = outputs.last_hidden_state
             weights = mask.unsqueeze(-1).to(tokens.dtype)
             mean = (tokens * weights).sum(1) / weights.sum(1).clamp(min=1e-9)
             return torch.nn.functional.normalize(mean, p=2, dim=1)
@@ -365,7 +367,7 @@ def cases_of(
         return Case(name, texts, batch_size, **sizes, one_by_one=one_by_one)
 
     counts = (64, 16, 20) if quick else (512, 128, 200)
-    found = [
+    cases = [
         case(SENTENCES, _evenly(sentences, counts[0]), BATCH),
         case(PARAGRAPHS, _evenly(paragraphs, counts[1]), BATCH),
         case(SINGLE, _evenly(sentences, counts[2]), 1, one_by_one=True),
@@ -376,10 +378,10 @@ def cases_of(
             size = length - 2  # [CLS] and [SEP]
             starts = range(0, BATCH * size, size)
             texts = [tokenizer.decode(ids[start : start + size]) for start in starts]
-            found.append(case(f"length {length}", texts, BATCH))
+            cases.append(case(f"length {length}", texts, BATCH))
         few = _evenly(sentences, max(BATCHES))
-        found += [case(f"batch {size}", few, size) for size in BATCHES]
-    return found
+        cases += [case(f"batch {size}", few, size) for size in BATCHES]
+    return cases
 
 
 def _whole_words(tokenizer: Tokenizer, ids: list[int]) -> list[int]:

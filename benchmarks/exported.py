@@ -51,11 +51,11 @@ Answer = Callable[[Columns], dict[str, np.ndarray]]
 def exported(predictor: Predictor, folder: Path, name: str, quantization: str | None) -> Path:
     """Export the model in a format into a new folder, and return its path."""
     path = folder / f"{name}-{quantization}"
-    given = predictor.task, predictor.tokenizer, path
+    model = predictor.task, predictor.tokenizer, path
     common: dict[str, Any] = {"max_length": predictor.max_length}
     if name == "saved_model":
-        return export.saved_model(*given, **common)
-    return export.runtime_model(*given, name, quantization=quantization, **common)
+        return export.saved_model(*model, **common)
+    return export.runtime_model(*model, name, quantization=quantization, **common)
 
 
 def accuracy(answer: Answer, texts: list[str], targets: np.ndarray, names: list[str]) -> float:
@@ -67,14 +67,14 @@ def accuracy(answer: Answer, texts: list[str], targets: np.ndarray, names: list[
         targets: index of the correct label of each text.
         names: label names.
     """
-    found = []
+    predictions = []
     for start in range(0, len(texts), 32):
         outputs = answer({"text": texts[start : start + 32]})
         if outputs["label"].dtype.kind == "f":
-            found += outputs["label"].argmax(axis=1).tolist()
+            predictions += outputs["label"].argmax(axis=1).tolist()
         else:
-            found += [names.index(label.decode()) for label in outputs["label"]]
-    return float(np.mean(np.array(found) == targets))
+            predictions += [names.index(label.decode()) for label in outputs["label"]]
+    return float(np.mean(np.array(predictions) == targets))
 
 
 def correlation(answer: Answer, firsts: list[str], seconds: list[str], scores: Any) -> float:
@@ -148,12 +148,12 @@ def timed(answers: dict[str, Answer], columns: Columns) -> dict[str, dict[int, l
     return {
         name: {
             size: [
-                statistics.median(getattr(each[size], key) for each in found)
+                statistics.median(getattr(each[size], key) for each in latencies)
                 for key in ("p50", "p99")
             ]
-            for size in found[0]
+            for size in latencies[0]
         }
-        for name, found in rounds.items()
+        for name, latencies in rounds.items()
     }
 
 

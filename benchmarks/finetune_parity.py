@@ -93,8 +93,8 @@ def main(arguments: list[str]) -> int:
                 if str(seed) not in runs.setdefault(side, {}):
                     runs[side][str(seed)] = _in_a_process(side, task, seed, arguments)
                     file_io.write_text(path, json.dumps(record, indent=2) + "\n")
-                found = runs[side][str(seed)]
-                figures = f"{found['score']:.4f}, {found['seconds']:.1f} s"
+                result = runs[side][str(seed)]
+                figures = f"{result['score']:.4f}, {result['seconds']:.1f} s"
                 console.print(f"{task}, seed {seed}, {side}: {figures}")
     _print(console, {task: _compared(runs) for task, runs in record["runs"].items()})
     return 0
@@ -168,12 +168,12 @@ def _work(side: str, recipe: FinetuneRecipe, seed: int) -> dict[str, Any]:
     if side == PEER:
         from benchmarks import finetune_peer
 
-        found = finetune_peer.run(recipe, kind, data, recipe.encoder, seed)
+        result = finetune_peer.run(recipe, kind, data, recipe.encoder, seed)
     else:
         precision = "float32" if side == OURS else "mixed_bfloat16"
-        found = _ours(dataclasses.replace(recipe, precision=precision), kind, data, seed)
-    name = recipe.metric or next(iter(found["metrics"]))
-    return {**found, "score": found["metrics"][name], "metric": name}
+        result = _ours(dataclasses.replace(recipe, precision=precision), kind, data, seed)
+    name = recipe.metric or next(iter(result["metrics"]))
+    return {**result, "score": result["metrics"][name], "metric": name}
 
 
 def _ours(recipe: FinetuneRecipe, kind: Any, data: Any, seed: int) -> dict[str, Any]:
@@ -200,7 +200,7 @@ def _compared(runs: dict[str, dict[str, dict[str, Any]]]) -> dict[str, Any]:
         deviation below the peer's.
     """
     scores, seconds = (
-        {side: [each[name] for each in found.values()] for side, found in runs.items()}
+        {side: [each[name] for each in measured.values()] for side, measured in runs.items()}
         for name in ("score", "seconds")
     )
     spread = statistics.stdev(scores[PEER]) if len(scores[PEER]) > 1 else 0.0
@@ -208,20 +208,20 @@ def _compared(runs: dict[str, dict[str, dict[str, Any]]]) -> dict[str, Any]:
     return {
         "metric": runs[OURS]["0"]["metric"],
         "scores": scores,
-        "ratio": {side: statistics.median(found) / time for side, found in seconds.items()},
-        "within": {side: statistics.fmean(found) >= least for side, found in scores.items()},
+        "ratio": {side: statistics.median(measured) / time for side, measured in seconds.items()},
+        "within": {side: statistics.fmean(measured) >= least for side, measured in scores.items()},
     }
 
 
 def _print(console: Console, results: dict[str, dict[str, Any]]) -> None:
     table = Table("task", "metric", "side", "score", "time", "goal")
-    for task, found in results.items():
-        for side, scores in found["scores"].items():
+    for task, comparison in results.items():
+        for side, scores in comparison["scores"].items():
             spread = f" ± {statistics.stdev(scores):.4f}" if len(scores) > 1 else ""
-            ratio = found["ratio"][side]
-            goal = "met" if found["within"][side] and ratio <= GOAL else "missed"
+            ratio = comparison["ratio"][side]
+            goal = "met" if comparison["within"][side] and ratio <= GOAL else "missed"
             table.add_row(
-                *(task, found["metric"], side, f"{statistics.fmean(scores):.4f}{spread}"),
+                *(task, comparison["metric"], side, f"{statistics.fmean(scores):.4f}{spread}"),
                 *(f"{ratio:.2f}", "" if side == PEER else goal),
             )
     console.print(table)

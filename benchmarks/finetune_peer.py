@@ -49,14 +49,14 @@ class _Work:
     def logits(self, model: Any, rows: Features) -> list[Any]:
         """Return the logits of all rows, in their order; batches have rows of similar length."""
         order = sorted(range(len(rows)), key=lambda number: len(rows[number]["input_ids"]))
-        found: list[Any] = [None] * len(rows)
+        results: list[Any] = [None] * len(rows)
         for first in range(0, len(order), _EVALUATION_BATCH):
             numbers = order[first : first + _EVALUATION_BATCH]
             with torch.inference_mode():
                 output = model(**padded(self.tokenizer, [rows[number] for number in numbers]))
             for index, number in enumerate(numbers):
-                found[number] = self.pick(output, index)
-        return found
+                results[number] = self.pick(output, index)
+        return results
 
     def pick(self, output: Any, index: int) -> Any:
         return output.logits[index].numpy()
@@ -75,8 +75,8 @@ class _Texts(_Work):
         )
 
     def rows(self, data: Any) -> Features:
-        found = self.encode(list(data.texts), list(data.pairs) if data.pairs else None)
-        return [{k: found[k][i] for k in found} for i in range(len(data.texts))]
+        encoded = self.encode(list(data.texts), list(data.pairs) if data.pairs else None)
+        return [{k: encoded[k][i] for k in encoded} for i in range(len(data.texts))]
 
     def training_rows(self) -> Features:
         targets = targets_of(self.data.train, self.data.labels, self.problem)
@@ -104,9 +104,9 @@ class _Words(_Work):
         )
 
     def rows(self, sentences: Sequence[Sequence[str]]) -> tuple[Features, list[list[int | None]]]:
-        found = self.encode([list(words) for words in sentences], is_split_into_words=True)
-        rows = [{k: found[k][i] for k in found} for i in range(len(sentences))]
-        return rows, [found.word_ids(i) for i in range(len(sentences))]
+        encoded = self.encode([list(words) for words in sentences], is_split_into_words=True)
+        rows = [{k: encoded[k][i] for k in encoded} for i in range(len(sentences))]
+        return rows, [encoded.word_ids(i) for i in range(len(sentences))]
 
     def training_rows(self) -> Features:
         number = {name: index for index, name in enumerate(self.data.labels or ())}
@@ -142,7 +142,7 @@ class _Questions(_Work):
 
     def rows(self, questions: Sequence[Any]) -> tuple[Features, Any]:
         recipe = self.recipe
-        found = self.tokenizer(
+        encoded = self.tokenizer(
             [question.question for question in questions],
             [question.context for question in questions],
             truncation="only_second",
@@ -151,19 +151,19 @@ class _Questions(_Work):
             return_overflowing_tokens=True,
             return_offsets_mapping=True,
         )
-        count = len(found["input_ids"])
-        return [{k: found[k][i] for k in _INPUTS} for i in range(count)], found
+        count = len(encoded["input_ids"])
+        return [{k: encoded[k][i] for k in _INPUTS} for i in range(count)], encoded
 
     def training_rows(self) -> Features:
-        rows, found = self.rows(self.data.train)
+        rows, encoded = self.rows(self.data.train)
         for index, row in enumerate(rows):
-            question = self.data.train[found["overflow_to_sample_mapping"][index]]
+            question = self.data.train[encoded["overflow_to_sample_mapping"][index]]
             row["start_positions"], row["end_positions"] = 0, 0
             if not question.answers:
                 continue
             start = question.answers[0].start
             stop = start + len(question.answers[0].text)
-            offsets, parts = found["offset_mapping"][index], found.sequence_ids(index)
+            offsets, parts = encoded["offset_mapping"][index], encoded.sequence_ids(index)
             text = [place for place, part in enumerate(parts) if part == 1]
             inside = [p for p in text if offsets[p][1] > start and offsets[p][0] < stop]
             if inside and offsets[inside[0]][0] <= start and offsets[inside[-1]][1] >= stop:
@@ -174,12 +174,12 @@ class _Questions(_Work):
         return output.start_logits[index].numpy(), output.end_logits[index].numpy()
 
     def predictor(self, model: Any) -> Any:
-        rows, found = self.rows(self.data.dev)
+        rows, encoded = self.rows(self.data.dev)
         best: dict[int, tuple[float, str]] = {}
         for index, (start, end) in enumerate(self.logits(model, rows)):
-            number = found["overflow_to_sample_mapping"][index]
-            offsets = found["offset_mapping"][index]
-            inside = {p for p, s in enumerate(found.sequence_ids(index)) if s == 1}
+            number = encoded["overflow_to_sample_mapping"][index]
+            offsets = encoded["offset_mapping"][index]
+            inside = {p for p, s in enumerate(encoded.sequence_ids(index)) if s == 1}
             firsts = [p for p in np.argsort(-start)[:_TRIED] if p in inside]
             lasts = [p for p in np.argsort(-end)[:_TRIED] if p in inside]
             for a in firsts:
@@ -244,8 +244,8 @@ def run(
     _train(recipe, model, tokenizer, rows, seed)
     seconds = perf_counter() - start
     model.eval()
-    found = kind.evaluate(work.predictor(model), data.dev)
-    return {"metrics": dict(found.metrics), "seconds": seconds, "rows": len(rows)}
+    evaluation = kind.evaluate(work.predictor(model), data.dev)
+    return {"metrics": dict(evaluation.metrics), "seconds": seconds, "rows": len(rows)}
 
 
 def _train(recipe: FinetuneRecipe, model: Any, tokenizer: Any, rows: Features, seed: int) -> None:

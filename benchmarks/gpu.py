@@ -43,19 +43,19 @@ from benchmarks.train_steppers import at_length, predictions_of
 # === Shares of the measured peak, ratios to the peer, and the table ===
 
 
-def rows_of(found: dict[str, Any], operations: int) -> list[dict[str, Any]]:
+def rows_of(summaries: dict[str, Any], operations: int) -> list[dict[str, Any]]:
     """Return a row of the report for each program.
 
     A row has the share of the measured peak and the ratio to the peer.
 
     Args:
-        found: summary of the contest, of programs and matrix products.
+        summaries: summary of the contest, of programs and matrix products.
         operations: useful floating-point operations of a step.
     """
-    peak = peak_of(found)
+    peak = peak_of(summaries)
     seconds = {
         name: each["seconds_per_step"]["median"]
-        for name, each in found.items()
+        for name, each in summaries.items()
         if not name.startswith(PEAK)
     }
 
@@ -68,11 +68,11 @@ def rows_of(found: dict[str, Any], operations: int) -> list[dict[str, Any]]:
     return [
         {
             "program": name,
-            "seconds_per_step": found[name]["seconds_per_step"],
-            "tokens_per_second": found[name]["tokens_per_second"],
+            "seconds_per_step": summaries[name]["seconds_per_step"],
+            "tokens_per_second": summaries[name]["tokens_per_second"],
             "useful_flops_per_second": operations / median,
             "share_of_peak": operations / median / peak if peak else None,
-            "gigabytes": found[name]["beyond"]["most"],
+            "gigabytes": summaries[name]["beyond"]["most"],
             "ratio": seconds[other] / median if (other := peer(name)) else None,
         }
         for name, median in seconds.items()
@@ -147,12 +147,12 @@ def programs(mode: str, sizes: Mapping[str, int], *, on_gpu: bool) -> list[Conte
             Contender(OURS, f"{place}:ours", common, "jax"),
             Contender(title, f"{place}:transformers", peer),
         ]
-    found = []
+    contenders = []
     for rate in (0.1, 0.0):
         ending, kind = f", attention dropout {rate:g}", {"attention_dropout": rate}
-        found.append(Contender(OURS + ending, f"{place}:ours", {**common, **kind}, "jax"))
-        found.append(Contender(title + ending, f"{place}:transformers", {**peer, **kind}))
-    return found
+        contenders.append(Contender(OURS + ending, f"{place}:ours", {**common, **kind}, "jax"))
+        contenders.append(Contender(title + ending, f"{place}:transformers", {**peer, **kind}))
+    return contenders
 
 
 def flops(mode: str, sizes: Mapping[str, int]) -> int:
@@ -184,13 +184,13 @@ def measure(
             runners = sharing(runners, folder, console)
         products = peaks(DTYPE, ("jax", "torch"), 0 if on_gpu else 256)
         every = [*map(with_memory, runners), *products]
-        found = summary(contest(every, rounds, console, together=False))
+        summaries = summary(contest(every, rounds, console, together=False))
         peer = next((each.name for each in runners if each.name.startswith(TRANSFORMERS)), "")
         apart = told(runners, peer, folder) if mode == "inference" else {}
-    rows = rows_of(found, flops(mode, sizes))
+    rows = rows_of(summaries, flops(mode, sizes))
     title = "{layers} layers, {width} wide, {batch} x {length}".format(**sizes)
     show(rows, f"{title}, {mode}, {DTYPE}, {rounds} rounds", console)
-    measured = {name: each for name, each in found.items() if name.startswith(PEAK)}
+    measured = {name: each for name, each in summaries.items() if name.startswith(PEAK)}
     for name, each in measured.items():
         console.print(f"{name}: {each['flops_per_second']['median'] / 1e12:.2f} TFLOP/s")
     for name, value in apart.items():

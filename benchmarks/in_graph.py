@@ -78,7 +78,7 @@ def differences(
     tokenizer: Tokenizer, engines: dict[str, InGraphTokenizer], texts: Sequence[str]
 ) -> dict[str, int]:
     """Return the number of texts that each engine cuts differently from Python, by engine."""
-    found = dict.fromkeys(engines, 0)
+    counts = dict.fromkeys(engines, 0)
     for start in range(0, len(texts), 2048):
         batch = texts[start : start + 2048]
         expected = tokenizer.text_ids(batch)
@@ -89,8 +89,8 @@ def differences(
             is_same = np.array_equal(rows.row_lengths().numpy(), lengths)
             if not (is_same and np.array_equal(rows.flat_values.numpy(), ids)):
                 pairs = zip(rows.to_list(), expected, strict=True)
-                found[name] += sum(one != other for one, other in pairs)
-    return found
+                counts[name] += sum(one != other for one, other in pairs)
+    return counts
 
 
 def speeds(
@@ -154,8 +154,8 @@ def main() -> None:
     for name in ("blns", "golden_tokenization", "code points", *_CORPORA):
         texts = texts_of(options.data, name)
         for kind in [_CORPORA[name]] if name in _CORPORA else tokenizers:
-            found = differences(tokenizers[kind], engines[kind], texts)
-            rows.append({"texts": name, "vocabulary": kind, "count": len(texts), "differ": found})
+            counts = differences(tokenizers[kind], engines[kind], texts)
+            rows.append({"texts": name, "vocabulary": kind, "count": len(texts), "differ": counts})
             console.print(rows[-1])
     table = Table("MB/s", *ENGINES, "FastBertTokenizer", "Python")
     measured = {}

@@ -94,8 +94,16 @@ def show(
         table = Table(title=title)
         table.add_column("program", no_wrap=True)
         rate = ("p50 ms", "p99 ms") if case.one_by_one else ("texts/s", "tokens/s")
-        told = [f"x {peer}" for peer in next(iter(all_ratios.values()), {})]
-        headings = (rate[0], "least - most", rate[1], "of the peak", *told, "difference", "GiB")
+        ratio_headings = [f"x {peer}" for peer in next(iter(all_ratios.values()), {})]
+        headings = (
+            rate[0],
+            "least - most",
+            rate[1],
+            "of the peak",
+            *ratio_headings,
+            "difference",
+            "GiB",
+        )
         for heading in headings:
             table.add_column(heading, justify="right")
         for name, row in rows.items():
@@ -147,7 +155,7 @@ def operations_of(config: Mapping[str, Any], length: int) -> int:
 def targets(all_ratios: Mapping[str, Mapping[str, float]]) -> list[str]:
     """Return a line for each target, with the variants of bert_keras that reach or miss it."""
     mine = {name: row for name, row in all_ratios.items() if name.startswith(OURS)}
-    found = []
+    lines = []
     for peer in next(iter(mine.values()), {}):
         if peer in TARGETS:
             aim = f"at least {TARGETS[peer]} x {peer}"
@@ -159,8 +167,8 @@ def targets(all_ratios: Mapping[str, Mapping[str, float]]) -> list[str]:
             for word, want in (("reached", True), ("missed", False))
             if (names := [name for name, is_met in met.items() if is_met is want])
         ]
-        found.append(f"Target, {aim}: {', '.join(parts)}.")
-    return found
+        lines.append(f"Target, {aim}: {', '.join(parts)}.")
+    return lines
 
 
 PACKAGES = (
@@ -188,7 +196,7 @@ def contenders(preset: str, max_length: int, scratch: Path) -> list[Contender]:
     our_file = str(scratch / "onnx" / "model.onnx")
     ours = {"file": our_file, **tokenizer, "is_ours": True}
     hub = {"preset": preset}
-    found: list[tuple[str, str, dict[str, Any], str]] = [
+    programs: list[tuple[str, str, dict[str, Any], str]] = [
         *((f"{OURS}, {backend}", "ours", sizes, backend) for backend in BACKENDS),
         (f"{OURS}, ONNX", "onnx", {**ours, "by_length": False}, ""),
         (f"{OURS}, ONNX, sorted", "onnx", {**ours, "by_length": True}, ""),
@@ -208,7 +216,7 @@ def contenders(preset: str, max_length: int, scratch: Path) -> list[Contender]:
             {"encoder": encoder, **files, "vectors": str(vectors_of(scratch, name)), **options},
             backend,
         )
-        for name, encoder, options, backend in found
+        for name, encoder, options, backend in programs
     ]
     return [*encoders, *peaks("float32", BACKENDS)]
 
@@ -218,16 +226,18 @@ def writers(
 ) -> list[Contender]:
     """Return the contenders that write the exported models which the chosen contenders open."""
     names, module = [each.name for each in chosen], "benchmarks.embedders"
-    found = []
+    exporters = []
     for name, kind in ((f"{OURS}, ONNX", "onnx"), (f"{OURS}, SavedModel", "saved_model")):
         if any(each.startswith(name) for each in names):
-            given = {"preset": preset, "max_length": max_length, "kind": kind}
-            given["folder"] = str(scratch / kind)
-            found.append(Contender(f"{name}: its file", f"{module}:ours", given, "tensorflow"))
+            arguments = {"preset": preset, "max_length": max_length, "kind": kind}
+            arguments["folder"] = str(scratch / kind)
+            exporters.append(
+                Contender(f"{name}: its file", f"{module}:ours", arguments, "tensorflow")
+            )
     if any(each.startswith("onnxruntime") for each in names):
-        given = {"preset": preset, "file": str(scratch / "peer.onnx")}
-        found.append(Contender("onnxruntime: its file", f"{module}:pytorch", given))
-    return found
+        arguments = {"preset": preset, "file": str(scratch / "peer.onnx")}
+        exporters.append(Contender("onnxruntime: its file", f"{module}:pytorch", arguments))
+    return exporters
 
 
 def vectors_of(scratch: Path, name: str) -> Path:
@@ -236,20 +246,20 @@ def vectors_of(scratch: Path, name: str) -> Path:
 
 
 def by_case(
-    found: Mapping[str, Mapping[str, Any]], cases: Sequence[Case], scratch: Path
+    summaries: Mapping[str, Mapping[str, Any]], cases: Sequence[Case], scratch: Path
 ) -> dict[str, dict[str, dict[str, Any]]]:
     """Return figures by case and contender, with the difference to the reference's vectors.
 
     Args:
-        found: summary of the contest; keys of figures are "case/figure".
+        summaries: summary of the contest; keys of figures are "case/figure".
         cases: the measured cases.
         scratch: folder with the vectors of the contenders.
     """
-    vectors = {name: dict(np.load(vectors_of(scratch, name))) for name in found}
+    vectors = {name: dict(np.load(vectors_of(scratch, name))) for name in summaries}
     results: dict[str, dict[str, dict[str, Any]]] = {}
     for case in cases:
         results[case.name] = rows = {}
-        for name, figures in found.items():
+        for name, figures in summaries.items():
             own = (key.partition("/") for key in figures)
             rows[name] = {
                 key: figures[f"{case.name}/{key}"] for of, _, key in own if of == case.name
@@ -310,12 +320,12 @@ def main() -> None:
         ]
         files = writers(chosen, str(preset), length, scratch)
         contest(files, 1, console, together=False)
-        found = summary(contest(chosen, rounds, console, together=not options.apart))
-        products = {name: found.pop(name) for name in tuple(found) if name.startswith(PEAK)}
-        results = by_case(found, cases, scratch)
+        summaries = summary(contest(chosen, rounds, console, together=not options.apart))
+        products = {name: summaries.pop(name) for name in tuple(summaries) if name.startswith(PEAK)}
+        results = by_case(summaries, cases, scratch)
     show(results, cases, console, peak_of(products))
-    asked = {**vars(options), **sizes}
-    flags = [f"--{name}" for name in ("quick", "sweep", "apart") if asked[name]]
+    values = {**vars(options), **sizes}
+    flags = [f"--{name}" for name in ("quick", "sweep", "apart") if values[name]]
     only = ["--only", *options.only] if options.only else []
     data = ["--data DIR"] if options.data else []
     command = ["python -m benchmarks.inference", *data, f"--rounds {rounds}", *flags, *only]

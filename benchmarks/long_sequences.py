@@ -58,7 +58,7 @@ def programs(mode: str, length: int, *, quick: bool = False) -> list[Contender]:
     return contenders(size=sizes, **MODES[mode])
 
 
-def rows_of(mode: str, length: int, found: dict[str, Any]) -> list[dict[str, Any]]:
+def rows_of(mode: str, length: int, summaries: dict[str, Any]) -> list[dict[str, Any]]:
     """Return a row of the report for each program.
 
     "time_ratio" and "memory_ratio" divide the best figure of a peer by the program's figure.
@@ -66,11 +66,11 @@ def rows_of(mode: str, length: int, found: dict[str, Any]) -> list[dict[str, Any
     Args:
         mode: a key of `MODES`.
         length: tokens of a row.
-        found: figures of a `contest.summary`, by program.
+        summaries: figures of a `contest.summary`, by program.
     """
     figures = {
         name: (each["seconds_per_step"]["median"], each["beyond"]["median"])
-        for name, each in found.items()
+        for name, each in summaries.items()
     }
     peers = [value for name, value in figures.items() if not name.startswith(OURS)]
     best = [min(values) for values in zip(*peers, strict=True)]
@@ -84,7 +84,7 @@ def rows_of(mode: str, length: int, found: dict[str, Any]) -> list[dict[str, Any
             "time_ratio": best[0] / figures[name][0] if best else None,
             "memory_ratio": best[1] / figures[name][1] if best else None,
         }
-        for name, each in found.items()
+        for name, each in summaries.items()
     ]
 
 
@@ -144,9 +144,9 @@ def main() -> None:
         for mode in list(MODES)[: QUICK_MODES if quick else None]:
             programs_of = [with_memory(each) for each in chosen(mode, length)]
             figures = summary(contest(programs_of, rounds, console, together=False))
-            found = rows_of(mode, length, figures)
-            show(found, f"rows of {length}, {mode}, {rounds} rounds", console)
-            results += found
+            rows = rows_of(mode, length, figures)
+            show(rows, f"rows of {length}, {mode}, {rounds} rounds", console)
+            results += rows
     report.write(
         options.out,
         report.command("long_sequences", sys.argv[1:]),

@@ -99,7 +99,7 @@ def _by_predict(model: Any, sizes: dict[str, int], told: str) -> Round:
     is_tensorflow = keras.backend.backend() == "tensorflow"
 
     @functools.cache
-    def given(count: int) -> dict[str, Any]:
+    def arguments_of(count: int) -> dict[str, Any]:
         part = {name: values[:count] for name, values in inputs.items()}
         return (
             {"x": untuned_batches(part, batch)}
@@ -108,8 +108,8 @@ def _by_predict(model: Any, sizes: dict[str, int], told: str) -> Round:
         )
 
     def predict(count: int) -> np.ndarray:
-        found = model.predict(**given(count), verbose=0)
-        return found["sentence_vector"] if isinstance(found, dict) else found
+        outputs = model.predict(**arguments_of(count), verbose=0)
+        return outputs["sentence_vector"] if isinstance(outputs, dict) else outputs
 
     return _rounds(predict, sizes, told)
 
@@ -152,9 +152,9 @@ def transformers(
         vectors = []
         with torch.inference_mode():
             for start in range(0, count, batch):
-                given = ids[start : start + batch].to(device)
-                mask = torch.ones_like(given) if masked else None
-                states = call(input_ids=given, attention_mask=mask).last_hidden_state
+                part = ids[start : start + batch].to(device)
+                mask = torch.ones_like(part) if masked else None
+                states = call(input_ids=part, attention_mask=mask).last_hidden_state
                 vectors.append(states.float().mean(1))
             return torch.cat(vectors).cpu().numpy()
 
@@ -226,8 +226,8 @@ def told(contenders: Sequence[Contender], peer: str, folder: Path) -> dict[str, 
     if peer not in vectors:
         return {}
     return {
-        name: float(np.abs(found - vectors[peer]).max())
-        for name, found in vectors.items()
+        name: float(np.abs(array - vectors[peer]).max())
+        for name, array in vectors.items()
         if name != peer
     }
 

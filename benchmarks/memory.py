@@ -61,14 +61,14 @@ def programs(mode: str, sizes: Mapping[str, int]) -> dict[str, list[Contender]]:
     }
 
 
-def ratios(found: dict[str, Any], by_option: dict[str, list[Contender]]) -> dict[str, float]:
+def ratios(summaries: dict[str, Any], by_option: dict[str, list[Contender]]) -> dict[str, float]:
     """Return the ratio of each peak to the lowest peak of a peer with the same option.
 
     Args:
-        found: figures of a `contest.summary`, by program.
+        summaries: figures of a `contest.summary`, by program.
         by_option: contenders by option. Options without a measured peer have no ratios.
     """
-    peaks = {name: figures["beyond"]["median"] for name, figures in found.items()}
+    peaks = {name: figures["beyond"]["median"] for name, figures in summaries.items()}
     shares = {}
     for members in by_option.values():
         names = [each.name for each in members if each.name in peaks]
@@ -78,13 +78,15 @@ def ratios(found: dict[str, Any], by_option: dict[str, list[Contender]]) -> dict
     return shares
 
 
-def show(found: dict[str, Any], compared: dict[str, float], title: str, console: Console) -> None:
+def show(
+    summaries: dict[str, Any], compared: dict[str, float], title: str, console: Console
+) -> None:
     """Print the table of one mode and length."""
     table = Table(title=title)
     table.add_column("program")
     for heading in ("GiB", "least - most", "prepared, GiB", "s/step", "ratio to the leanest peer"):
         table.add_column(heading, justify="right")
-    for name, figures in found.items():
+    for name, figures in summaries.items():
         beyond = figures["beyond"]
         table.add_row(
             name,
@@ -124,15 +126,23 @@ def main() -> None:
                 for each in members
                 if any(word in each.name for word in words)
             ]
-            found = summary(contest([*map(with_memory, chosen)], rounds, console, together=False))
-            compared = ratios(found, by_option)
+            summaries = summary(
+                contest([*map(with_memory, chosen)], rounds, console, together=False)
+            )
+            compared = ratios(summaries, by_option)
             title = "{layers} layers, {width} wide, {batch} x {length}".format(**sizes)
             held = training_bytes(sizes) if mode == "training" else 4 * weights(sizes)
             title += f", {mode}, {rounds} rounds; weights"
             title += " with gradients and moments" if mode == "training" else ""
-            show(found, compared, f"{title}: {held / 2**30:.3f} GiB", console)
+            show(summaries, compared, f"{title}: {held / 2**30:.3f} GiB", console)
             results.append(
-                {"mode": mode, "sizes": sizes, "weights": held, "ratios": compared, "found": found}
+                {
+                    "mode": mode,
+                    "sizes": sizes,
+                    "weights": held,
+                    "ratios": compared,
+                    "found": summaries,
+                }
             )
     report.write(
         options.out,

@@ -62,9 +62,9 @@ def measured(function: str, arguments: dict[str, Any]) -> Round:
 
     def round_() -> dict[str, float]:
         figures = run()
-        found = _device_peak()
-        beyond = _peak() - before if found is None else found
-        first = prepared if found is None else found
+        device_peak = _device_peak()
+        beyond = _peak() - before if device_peak is None else device_peak
+        first = prepared if device_peak is None else device_peak
         return {**figures, "beyond": beyond / 2**30, "prepared": first / 2**30}
 
     return round_

@@ -83,8 +83,8 @@ def length_picture(rows: Sequence[Mapping[str, Any]], path: Path) -> Path | None
         axes_of_key[0].set_ylabel(label)
         for axes, mode in zip(axes_of_key, modes, strict=False):
             for name in names:
-                found = [row for row in rows if (row["mode"], row["program"]) == (mode, name)]
-                _curve(axes, sorted(found, key=lambda row: row["length"]), key, name)
+                points = [row for row in rows if (row["mode"], row["program"]) == (mode, name)]
+                _curve(axes, sorted(points, key=lambda row: row["length"]), key, name)
             axes.set_xscale("log", base=2)
             axes.set_yscale("log")
             axes.set_xticks(lengths, [f"{length:,}" for length in lengths], rotation=45)
@@ -129,13 +129,13 @@ _PART_COLOURS = ("#2b5c8a", "#c44e2b", "#e0a030", "#8a8a8a", "#5b8f4d", "#b9c7d6
 
 
 def profile_picture(
-    found: Mapping[str, Mapping[str, Any]], kinds: Sequence[str], clock: str, path: Path
+    summaries: Mapping[str, Mapping[str, Any]], kinds: Sequence[str], clock: str, path: Path
 ) -> None:
     """Plot the median milliseconds of a step by kind of operation, as a PNG file.
 
     Args:
-        found: figures of a `contest.summary`, by program: milliseconds of each kind of operation,
-            and of the whole step.
+        summaries: figures of a `contest.summary`, by program: milliseconds of each kind of
+            operation, and of the whole step.
         kinds: kinds of operations, in the order of the parts of a bar.
         clock: key of the milliseconds of the whole step by the clock, drawn as a mark.
         path: path of the PNG file.
@@ -143,16 +143,16 @@ def profile_picture(
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(9, 0.9 + 0.5 * len(found)), dpi=120, layout="constrained")
+    figure = Figure(figsize=(9, 0.9 + 0.5 * len(summaries)), dpi=120, layout="constrained")
     FigureCanvasAgg(figure)
     axes = figure.subplots()
-    left = [0.0] * len(found)
+    left = [0.0] * len(summaries)
     for kind, colour in zip(kinds, _PART_COLOURS, strict=True):
-        widths = [figures[kind]["median"] for figures in found.values()]
-        axes.barh(list(found), widths, left=left, color=colour, label=kind, height=0.7)
+        widths = [figures[kind]["median"] for figures in summaries.values()]
+        axes.barh(list(summaries), widths, left=left, color=colour, label=kind, height=0.7)
         left = [before + width for before, width in zip(left, widths, strict=True)]
-    marks = [figures[clock]["median"] for figures in found.values()]
-    axes.scatter(marks, list(found), marker="|", s=260, color="black", label=clock, zorder=3)
+    marks = [figures[clock]["median"] for figures in summaries.values()]
+    axes.scatter(marks, list(summaries), marker="|", s=260, color="black", label=clock, zorder=3)
     axes.invert_yaxis()  # the first program is on top
     axes.set_xlabel("milliseconds of a step, all threads together")
     axes.spines[["top", "right"]].set_visible(False)
@@ -212,23 +212,23 @@ def curves(
     Raises:
         ValueError: there are no such cases.
     """
-    found: dict[str, list[tuple[int, float]]] = {}
+    by_program: dict[str, list[tuple[int, float]]] = {}
     for case, rows in results.items():
         name, _, size = case.partition(" ")
         if name == kind and size.isdecimal():
             for program, figures in rows.items():
-                found.setdefault(program, []).append((int(size), figures[key]["median"]))
-    if not found:
+                by_program.setdefault(program, []).append((int(size), figures[key]["median"]))
+    if not by_program:
         raise ValueError(f"The figures hold no {kind}s: measure with --sweep.")
-    return found
+    return by_program
 
 
-def _curves(axes: Axes, found: Mapping[str, list[tuple[int, float]]]) -> None:
+def _curves(axes: Axes, curves_by_program: Mapping[str, list[tuple[int, float]]]) -> None:
     from matplotlib import colormaps
     from matplotlib.ticker import NullFormatter, StrMethodFormatter
 
     colours = colormaps["tab20"]
-    for number, (program, points) in enumerate(found.items()):
+    for number, (program, points) in enumerate(curves_by_program.items()):
         sizes, values = zip(*points, strict=True)
         line = "-" if program.startswith("bert_keras") else "--"
         axes.plot(sizes, values, line, color=colours(number % 20), marker="o", ms=3, label=program)
@@ -249,8 +249,8 @@ def main() -> None:
     parser.add_argument("figures", type=Path, help="what --out of benchmarks.inference wrote")
     parser.add_argument("picture", type=Path, help="the PNG file")
     options = parser.parse_args()
-    told = json.loads(options.figures.read_text(encoding="utf-8"))
-    picture(told["results"], options.picture)
+    report = json.loads(options.figures.read_text(encoding="utf-8"))
+    picture(report["results"], options.picture)
 
 
 if __name__ == "__main__":

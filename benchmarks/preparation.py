@@ -41,13 +41,13 @@ def contenders(text: Path, tokenizer: Path) -> list[Contender]:
         text: the text file.
         tokenizer: folder of the tokenizer that all of them use.
     """
-    given: dict[str, Any] = {"file": str(text), "tokenizer": str(tokenizer)}
+    arguments: dict[str, Any] = {"file": str(text), "tokenizer": str(tokenizer)}
     workers = {"workers": os.cpu_count() or 1}
     return [
-        Contender(OURS, "benchmarks.preparers:ours", given | workers),
-        Contender(LIBRARY, "benchmarks.preparers:tokenizers", given),
-        Contender(HUB_TOKENIZER, "benchmarks.preparers:keras_hub", given, "tensorflow"),
-        Contender(HUB, "benchmarks.preparers:keras_hub", given | {"masks": True}, "tensorflow"),
+        Contender(OURS, "benchmarks.preparers:ours", arguments | workers),
+        Contender(LIBRARY, "benchmarks.preparers:tokenizers", arguments),
+        Contender(HUB_TOKENIZER, "benchmarks.preparers:keras_hub", arguments, "tensorflow"),
+        Contender(HUB, "benchmarks.preparers:keras_hub", arguments | {"masks": True}, "tensorflow"),
     ]
 
 
@@ -63,18 +63,18 @@ def written(path: Path, *, quick: bool) -> Path:
     return path
 
 
-def show(found: dict[str, Any], title: str, console: Console) -> dict[str, float]:
+def show(summaries: dict[str, Any], title: str, console: Console) -> dict[str, float]:
     """Print the table and targets, and return the speed of bert_keras relative to each peer."""
     table = Table(title=title)
     for heading in ("program", "MB/s", "least - most", "M tokens/s", "tokens", "ours / this"):
         table.add_column(heading, justify="left" if heading == "program" else "right")
-    speeds = {name: each["megabytes_per_second"] for name, each in found.items()}
+    speeds = {name: each["megabytes_per_second"] for name, each in summaries.items()}
     ratios = {
         name: speeds[OURS]["median"] / speed["median"]
         for name, speed in speeds.items()
         if name != OURS
     }
-    for name, each in found.items():
+    for name, each in summaries.items():
         table.add_row(
             name,
             f"{speeds[name]['median']:.2f}",
@@ -109,15 +109,15 @@ def main() -> None:
         text = options.text or written(scratch / "text.txt", quick=options.quick)
         tokenizer = Tokenizer.train(data.read(text), vocab_size=size)
         tokenizer.save_to_preset(scratch)
-        found = summary(contest(contenders(text.resolve(), scratch), rounds, console))
+        summaries = summary(contest(contenders(text.resolve(), scratch), rounds, console))
         megabytes = text.stat().st_size / 1e6
     cores = os.cpu_count()
-    ratios = show(found, f"{megabytes:.1f} MB of text, {cores} cores, {rounds} rounds", console)
+    ratios = show(summaries, f"{megabytes:.1f} MB of text, {cores} cores, {rounds} rounds", console)
     words = ["python -m benchmarks.preparation", *(["--text FILE"] if options.text else [])]
     sizes = ["--quick"] if options.quick else [f"--vocab-size {size}", f"--rounds {rounds}"]
     command = " ".join([*words, *sizes])
     report.write(
-        options.out, command, PACKAGES, megabytes=megabytes, times_as_fast=ratios, results=found
+        options.out, command, PACKAGES, megabytes=megabytes, times_as_fast=ratios, results=summaries
     )
 
 

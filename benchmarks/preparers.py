@@ -63,8 +63,8 @@ def tokenizers(file: str, tokenizer: str) -> Round:
     def run() -> dict[str, float]:
         tokens, begin = 0, time.perf_counter()
         for batch in batches:
-            found = opened.encode_batch_fast(batch, add_special_tokens=False)
-            tokens += sum(map(len, found))
+            encodings = opened.encode_batch_fast(batch, add_special_tokens=False)
+            tokens += sum(map(len, encodings))
         return figures(file, time.perf_counter() - begin, tokens)
 
     return run
@@ -93,11 +93,11 @@ def keras_hub(file: str, tokenizer: str, *, masks: bool = False) -> Round:
         lines = tf.data.Dataset.from_generator(
             lambda: iter(batches), output_signature=tf.TensorSpec((None,), tf.string)
         )
-        for found in untuned(lines.map(made, num_parallel_calls=tf.data.AUTOTUNE).prefetch(2)):
+        for tokenised in untuned(lines.map(made, num_parallel_calls=tf.data.AUTOTUNE).prefetch(2)):
             if masks:
-                tokens += int(tf.math.count_nonzero(found[0]["padding_mask"]))
+                tokens += int(tf.math.count_nonzero(tokenised[0]["padding_mask"]))
             else:
-                tokens += int(found.flat_values.shape[0])
+                tokens += int(tokenised.flat_values.shape[0])
         return figures(file, time.perf_counter() - begin, tokens)
 
     return run

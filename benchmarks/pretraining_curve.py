@@ -64,10 +64,10 @@ def measured(
             for name, place in places.items():
                 console.print(f"round {number + 1} of {options.rounds}: {name}")
                 out = scratch / f"{name}_{number}"
-                given = values | {"corpus": corpus, "out": out}
-                _program("training.pretrain", given, "wiki_mini", place=place)
+                overrides = values | {"corpus": corpus, "out": out}
+                _program("training.pretrain", overrides, "wiki_mini", place=place)
                 rounds[name].append(points(out))
-    return {name: middle(found) for name, found in rounds.items()}
+    return {name: middle(curves) for name, curves in rounds.items()}
 
 
 def points(run: Path) -> list[Point]:

@@ -99,38 +99,38 @@ def _compiled(
 def _jax(function: Function, arguments: list[np.ndarray]) -> Any:
     import jax
 
-    given = [*map(jax.numpy.asarray, arguments)]
+    arrays = [*map(jax.numpy.asarray, arguments)]
     forward = jax.jit(function)
-    backward = jax.jit(jax.grad(lambda *x: sum(y.sum() for y in function(*x)), range(len(given))))
-    return tuple(lambda f=f: jax.block_until_ready(f(*given)) for f in (forward, backward))
+    backward = jax.jit(jax.grad(lambda *x: sum(y.sum() for y in function(*x)), range(len(arrays))))
+    return tuple(lambda f=f: jax.block_until_ready(f(*arrays)) for f in (forward, backward))
 
 
 def _tensorflow(function: Function, arguments: list[np.ndarray]) -> Any:
     import tensorflow as tf
 
-    given = [*map(tf.constant, arguments)]
+    tensors = [*map(tf.constant, arguments)]
 
     def gradients(*x: Any) -> Any:
         with tf.GradientTape() as tape:
             tape.watch(x)
-            found = function(*x)
-        return tape.gradient(found, x)
+            outputs = function(*x)
+        return tape.gradient(outputs, x)
 
     forward, backward = tf.function(function), tf.function(gradients)
-    return tuple(lambda f=f: f(*given)[0][0, 0].numpy() for f in (forward, backward))
+    return tuple(lambda f=f: f(*tensors)[0][0, 0].numpy() for f in (forward, backward))
 
 
 def _torch(function: Function, arguments: list[np.ndarray]) -> Any:
     import torch
 
-    given = [torch.tensor(argument, requires_grad=True) for argument in arguments]
+    tensors = [torch.tensor(argument, requires_grad=True) for argument in arguments]
 
     def forward() -> None:
         with torch.inference_mode():
-            function(*given)
+            function(*tensors)
 
     def backward() -> None:
-        torch.autograd.grad(torch.stack([y.sum() for y in function(*given)]).sum(), given)
+        torch.autograd.grad(torch.stack([y.sum() for y in function(*tensors)]).sum(), tensors)
 
     return forward, backward
 
@@ -143,14 +143,14 @@ def _microseconds(run: Callable[[], Any], seconds: float) -> float:
     return 1e6 * spent / count
 
 
-def show(found: dict[str, Any], console: Console) -> None:
+def show(summaries: dict[str, Any], console: Console) -> None:
     """Print a table with both ways and the speed-up of one product, by backend and shape."""
     table = Table(title="Three products, one product: microseconds")
     for heading in ("backend", "rows of"):
         table.add_column(heading)
     for heading in ("apart", "together", "gain", "apart, gradients", "together, gradients", "gain"):
         table.add_column(heading, justify="right")
-    for backend, figures in found.items():
+    for backend, figures in summaries.items():
         for shape in SHAPES:
             cells = []
             for kind in ("", ", gradients"):
@@ -170,12 +170,14 @@ def main() -> None:
     parser.add_argument("--out", type=Path, help="write the figures to this JSON file")
     options, console = parser.parse_args(), Console()
     rounds = 1 if options.quick else options.rounds
-    given = {"seconds": 0.05 if options.quick else _SECONDS}
-    every = [Contender(name, "benchmarks.projections:measured", given, name) for name in BACKENDS]
-    found = summary(contest(every, rounds, console))
-    show(found, console)
+    arguments = {"seconds": 0.05 if options.quick else _SECONDS}
+    every = [
+        Contender(name, "benchmarks.projections:measured", arguments, name) for name in BACKENDS
+    ]
+    summaries = summary(contest(every, rounds, console))
+    show(summaries, console)
     command = report.command("projections", sys.argv[1:])
-    report.write(options.out, command, PACKAGES, results=found)
+    report.write(options.out, command, PACKAGES, results=summaries)
 
 
 if __name__ == "__main__":

@@ -34,9 +34,9 @@ def write(path: Path | None, command: str, packages: Iterable[str], **facts: Any
         SystemExit: the file cannot be written. An earlier report stays unchanged.
     """
     if path is not None:
-        found = {"command": command, **circumstances(packages), **facts}
+        content = {"command": command, **circumstances(packages), **facts}
         try:
-            write_text(path, json.dumps(found, indent=1) + "\n")
+            write_text(path, json.dumps(content, indent=1) + "\n")
         except OSError as error:
             raise SystemExit(f"{path}: cannot be written: {error.strerror}.") from error
 
@@ -76,9 +76,9 @@ def _commit() -> str | None:
 
     "-dirty" at its end means that tracked files were changed.
     """
-    asked = ["git", "-C", str(Path(__file__).parent), "describe", "--always", "--dirty"]
+    words = ["git", "-C", str(Path(__file__).parent), "describe", "--always", "--dirty"]
     try:
-        return subprocess.check_output(asked, stderr=subprocess.DEVNULL, text=True).strip()
+        return subprocess.check_output(words, stderr=subprocess.DEVNULL, text=True).strip()
     except (OSError, subprocess.CalledProcessError):
         return None
 
@@ -190,7 +190,7 @@ def peaks(dtype: str, backends: Iterable[str], size: int = 0) -> list[Contender]
     ]
 
 
-def peak_of(found: Mapping[str, Any]) -> float | None:
+def peak_of(summaries: Mapping[str, Any]) -> float | None:
     """Return the best median FLOP/s of the matrix products in a `contest.summary`.
 
     Returns:
@@ -198,7 +198,7 @@ def peak_of(found: Mapping[str, Any]) -> float | None:
     """
     medians = [
         figures["flops_per_second"]["median"]
-        for name, figures in found.items()
+        for name, figures in summaries.items()
         if name.startswith(PEAK)
     ]
     return max(medians, default=None)

@@ -35,12 +35,12 @@ def started(starter: str, **options: Any) -> Round:
     """
 
     def run() -> dict[str, float]:
-        found: dict[str, float] = {}
+        stages: dict[str, float] = {}
         begin = last = time.perf_counter()
         for stage in STARTERS[starter](**options):
             now = time.perf_counter()
-            found[stage], last = now - last, now
-        return {**found, "seconds": last - begin}
+            stages[stage], last = now - last, now
+        return {**stages, "seconds": last - begin}
 
     return run
 

@@ -60,27 +60,27 @@ def contenders(preset: str) -> dict[str, list[Contender]]:
     Args:
         preset: folder of a sentence encoder.
     """
-    found: dict[str, list[Contender]] = {what: [] for what in STAGES}
+    by_measurement: dict[str, list[Contender]] = {what: [] for what in STAGES}
     place = "benchmarks.starters:started"
     for program, (starter, (base, package, names), backends) in _PROGRAMS.items():
         for backend in backends:
             name = ", ".join(filter(None, (program, backend)))
-            given: dict[str, dict[str, Any]] = {
+            arguments_by_measurement: dict[str, dict[str, Any]] = {
                 IMPORT: {"starter": "importing", "base": base, "package": package, "names": names},
                 ANSWER: {"starter": f"{starter}_answer", "preset": preset},
                 STEP: {"starter": f"{starter}_step", "preset": preset},
             }
-            for what, arguments in given.items():
-                found[what].append(Contender(name, place, arguments, backend))
-    return found
+            for what, arguments in arguments_by_measurement.items():
+                by_measurement[what].append(Contender(name, place, arguments, backend))
+    return by_measurement
 
 
-def show(what: str, found: Mapping[str, Any], rounds: int, console: Console) -> None:
+def show(what: str, summaries: Mapping[str, Any], rounds: int, console: Console) -> None:
     """Print the table of one measurement, and for imports whether the target is reached.
 
     Args:
         what: the measurement, a key of `STAGES`.
-        found: figures of a `contest.summary`, by program.
+        summaries: figures of a `contest.summary`, by program.
         rounds: number of rounds.
         console: where the table is printed.
     """
@@ -89,9 +89,9 @@ def show(what: str, found: Mapping[str, Any], rounds: int, console: Console) -> 
     table.add_column("program", no_wrap=True)
     for heading in ("all", "least - most", *stages, "GiB", "ratio to the best peer"):
         table.add_column(heading, justify="right")
-    totals = {name: figures["seconds"]["median"] for name, figures in found.items()}
+    totals = {name: figures["seconds"]["median"] for name, figures in summaries.items()}
     best = min((n for name, n in totals.items() if not name.startswith(OURS)), default=None)
-    for name, figures in found.items():
+    for name, figures in summaries.items():
         total = figures["seconds"]
         table.add_row(
             name,
@@ -103,17 +103,17 @@ def show(what: str, found: Mapping[str, Any], rounds: int, console: Console) -> 
         )
     console.print(table)
     if what == IMPORT:
-        for name, seconds in beyond(found).items():
+        for name, seconds in beyond(summaries).items():
             reached = "reached" if seconds <= MOST_SECONDS else "missed"
             aim = f"at most {MOST_SECONDS} s beyond Keras, all names used"
             console.print(f"Target, {aim}: {reached} by {name}, {seconds:.3f} s.")
 
 
-def beyond(found: Mapping[str, Any]) -> dict[str, float]:
+def beyond(summaries: Mapping[str, Any]) -> dict[str, float]:
     """Return the import seconds of bert_keras on each backend, beyond the import of Keras."""
     return {
         name: sum(figures[stage]["median"] for stage in STAGES[IMPORT][1:])
-        for name, figures in found.items()
+        for name, figures in summaries.items()
         if name.startswith(OURS)
     }
 

@@ -61,17 +61,17 @@ def contenders(size: str, before: str = "") -> list[Contender]:
     ]
 
 
-def show(found: dict[str, Any], title: str, console: Console) -> None:
+def show(summaries: dict[str, Any], title: str, console: Console) -> None:
     """Print a table with a column for each program and a row for each kind of operation."""
     table = Table(title=title)
     table.add_column("milliseconds of all threads")
-    for name in found:
+    for name in summaries:
         table.add_column(name, justify="right")
     for kind in KINDS:
-        table.add_row(kind, *(f"{figures[kind]['median']:.0f}" for figures in found.values()))
-    sums = (sum(figures[kind]["median"] for kind in KINDS) for figures in found.values())
+        table.add_row(kind, *(f"{figures[kind]['median']:.0f}" for figures in summaries.values()))
+    sums = (sum(figures[kind]["median"] for kind in KINDS) for figures in summaries.values())
     table.add_row("all", *(f"{each:.0f}" for each in sums))
-    table.add_row(CLOCK, *(f"{figures[CLOCK]['median']:.0f}" for figures in found.values()))
+    table.add_row(CLOCK, *(f"{figures[CLOCK]['median']:.0f}" for figures in summaries.values()))
     console.print(table)
 
 
@@ -97,20 +97,20 @@ def main() -> None:
             for each in contenders(options.size, before)
             if not options.quick or each.backend == "torch"
         ]
-        found = summary(contest(chosen, rounds, console, together=options.size == "small"))
+        summaries = summary(contest(chosen, rounds, console, together=options.size == "small"))
     title = "{layers} layers, {width} wide, {batch} x {length}, float32".format(
         **sizes_of(options.size)
     )
-    show(found, title, console)
+    show(summaries, title, console)
     report.write(
         options.out,
         report.command("step_profile", sys.argv[1:]),
         PACKAGES,
         before=options.before if before else None,
-        results=found,
+        results=summaries,
     )
     if options.plot:
-        profile_picture(found, KINDS, CLOCK, options.plot)
+        profile_picture(summaries, KINDS, CLOCK, options.plot)
 
 
 if __name__ == "__main__":

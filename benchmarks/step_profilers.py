@@ -71,7 +71,7 @@ def kinds_of_hlo(text: str) -> dict[str, str]:
             body = bodies.setdefault(head[1], [])
         else:
             body.append(line)
-    found = {}
+    kinds = {}
     for lines in bodies.values():
         for line in lines:
             if not (
@@ -80,8 +80,8 @@ def kinds_of_hlo(text: str) -> dict[str, str]:
                 continue
             called = re.search(r"calls=%?([\w.\-]+)", line)
             inside = "\n".join([line, *bodies.get(called[1] if called else "", ())])
-            found[instruction[1]] = _kind_of_fusion(inside)
-    return found
+            kinds[instruction[1]] = _kind_of_fusion(inside)
+    return kinds
 
 
 def _kind_of_fusion(text: str) -> str:
@@ -114,15 +114,15 @@ def tensorflow(function: Function, size: train_steppers.Size) -> Round:
             tf.profiler.experimental.stop()
             (path,) = Path(folder).rglob("*.xplane.pb")
             space = xplane_pb2.XSpace.FromString(path.read_bytes())
-        found: Counter[str] = Counter()
+        totals: Counter[str] = Counter()
         for plane in space.planes:
             for event in (event for line in plane.lines for event in line.events):
                 # The events of operations are named "name in the graph:type".
-                told = plane.event_metadata[event.metadata_id].name
-                name, _, kind = told.rpartition(":")
-                if name and "::" not in told and " " not in told:
-                    found[kind_of(kind)] += event.duration_ps / 1e6
-        return found
+                event_name = plane.event_metadata[event.metadata_id].name
+                name, _, kind = event_name.rpartition(":")
+                if name and "::" not in event_name and " " not in event_name:
+                    totals[kind_of(kind)] += event.duration_ps / 1e6
+        return totals
 
     return _profiled(function, size, traced)
 
@@ -151,11 +151,11 @@ def jax(function: Function, size: train_steppers.Size) -> Round:
             (path,) = Path(folder).rglob("*.trace.json.gz")
             with gzip.open(path, "rt", encoding="utf-8") as file:
                 events = json.load(file)["traceEvents"]
-        found: Counter[str] = Counter()
+        totals: Counter[str] = Counter()
         for event in events:
             if event.get("ph") == "X" and event["name"] in kinds:
-                found[kinds[event["name"]]] += event["dur"]
-        return found
+                totals[kinds[event["name"]]] += event["dur"]
+        return totals
 
     return _profiled(function, size, traced)
 
@@ -172,10 +172,10 @@ def torch(function: Function, size: train_steppers.Size) -> Round:
     def traced(run: Round) -> Counter[str]:
         with profiler.profile(activities=[profiler.ProfilerActivity.CPU]) as seen:
             run()
-        found: Counter[str] = Counter()
+        totals: Counter[str] = Counter()
         for average in seen.key_averages():
-            found[kind_of(average.key)] += average.self_cpu_time_total
-        return found
+            totals[kind_of(average.key)] += average.self_cpu_time_total
+        return totals
 
     return _profiled(function, size, traced)
 
@@ -188,7 +188,7 @@ def _profiled(
 
     def round_() -> dict[str, float]:
         clock = run()["seconds_per_step"] * 1000
-        found: Mapping[str, Any] = traced(run)
-        return {**{kind: found[kind] / 1000 / steps for kind in KINDS}, CLOCK: clock}
+        totals: Mapping[str, Any] = traced(run)
+        return {**{kind: totals[kind] / 1000 / steps for kind in KINDS}, CLOCK: clock}
 
     return round_

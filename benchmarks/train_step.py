@@ -53,35 +53,35 @@ def contenders(size: str, dtype: str, *, variants: bool = False) -> list[Contend
     """
     plain = {each.name: each for each in usual_contenders("training", sizes_of(size), dtype)}
 
-    def varied(name: str, word: str, given: dict[str, Any]) -> Contender:
+    def varied(name: str, word: str, arguments: dict[str, Any]) -> Contender:
         of = plain[name]
-        return replace(of, name=f"{name}, {word}", arguments={**of.arguments, **given})
+        return replace(of, name=f"{name}, {word}", arguments={**of.arguments, **arguments})
 
-    found = [*plain.values(), varied(TRANSFORMERS, "compiled", {"compiled": True})]
-    for word, (given, backends) in (COMPILED if variants else {}).items():
-        found += [varied(f"{OURS}, {backend}", word, given) for backend in backends]
-    return [*found, *peaks(dtype, BACKENDS)]
+    programs = [*plain.values(), varied(TRANSFORMERS, "compiled", {"compiled": True})]
+    for word, (arguments, backends) in (COMPILED if variants else {}).items():
+        programs += [varied(f"{OURS}, {backend}", word, arguments) for backend in backends]
+    return [*programs, *peaks(dtype, BACKENDS)]
 
 
-def show(found: dict[str, Any], operations: int, title: str, console: Console) -> None:
+def show(summaries: dict[str, Any], operations: int, title: str, console: Console) -> None:
     """Print a table with a row for each program.
 
     Args:
-        found: figures of a `contest.summary`, by program, with matrix products.
+        summaries: figures of a `contest.summary`, by program, with matrix products.
         operations: useful floating-point operations of a step.
         title: title of the table.
         console: where the table is printed.
     """
-    peak = peak_of(found)
-    found = {name: figures for name, figures in found.items() if not name.startswith(PEAK)}
+    peak = peak_of(summaries)
+    summaries = {name: figures for name, figures in summaries.items() if not name.startswith(PEAK)}
     table = Table(title=title)
     table.add_column("program")
     headings = ("tokens/s", "least - most", "s/step", "GiB", "GFLOP/s", "of the peak")
     for heading in (*headings, "ratio to the best peer"):
         table.add_column(heading, justify="right")
-    rates = {name: figures["tokens_per_second"]["median"] for name, figures in found.items()}
+    rates = {name: figures["tokens_per_second"]["median"] for name, figures in summaries.items()}
     best = max((rate for name, rate in rates.items() if not name.startswith(OURS)), default=None)
-    for name, figures in found.items():
+    for name, figures in summaries.items():
         rate, seconds = figures["tokens_per_second"], figures["seconds_per_step"]["median"]
         table.add_row(
             name,
@@ -121,17 +121,17 @@ def main() -> None:
     ]
     rounds = 1 if options.quick else options.rounds
     # Most machines cannot hold eight BERT-base models with their optimizers at the same time.
-    found = summary(contest(chosen, rounds, console, together=options.size == "small"))
+    summaries = summary(contest(chosen, rounds, console, together=options.size == "small"))
     size = sizes_of(options.size)
     operations = training_flops(size, predictions_of(size["length"]))
     title = "{layers} layers, {width} wide, {batch} x {length}".format(**size)
-    show(found, operations, f"{title}, {options.dtype}, {rounds} rounds", console)
+    show(summaries, operations, f"{title}, {options.dtype}, {rounds} rounds", console)
     report.write(
         options.out,
         report.command("train_step", sys.argv[1:]),
         PACKAGES,
         useful_flops=operations,
-        results=found,
+        results=summaries,
     )
 
 

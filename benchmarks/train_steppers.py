@@ -95,8 +95,8 @@ def tell_kernels(size: Mapping[str, int], dtype: str, told: str) -> Callable[[],
         dtype: a Keras dtype policy.
         told: path of the JSON file to write.
     """
-    found = our_encoder(size, dtype).describe_kernels()
-    Path(told).write_text(json.dumps(found, default=str), encoding="utf-8")
+    kernels = our_encoder(size, dtype).describe_kernels()
+    Path(told).write_text(json.dumps(kernels, default=str), encoding="utf-8")
     return dict
 
 
@@ -118,8 +118,8 @@ def sizes_of(size: Size) -> dict[str, int]:
         size: a name in `SIZES`, or a dict with "layers", "width", "heads", "batch", "length" and
             "steps", the number of batches in a round. "vocabulary" and "positions" are optional.
     """
-    given = SIZES[size] if isinstance(size, str) else size
-    return {"vocabulary": VOCABULARY, "positions": max(512, given["length"]), **given}
+    sizes = SIZES[size] if isinstance(size, str) else size
+    return {"vocabulary": VOCABULARY, "positions": max(512, sizes["length"]), **sizes}
 
 
 def at_length(size: Size, length: int) -> dict[str, int]:
@@ -226,13 +226,13 @@ def _by_fit(
     feed: Callable[[dict[str, Any], int], dict[str, Any]],
 ) -> Round:
     def data(steps: int) -> dict[str, Any]:
-        found = rows(sizes, steps)
-        ids, labels = found["ids"], found["labels"]
+        examples = rows(sizes, steps)
+        ids, labels = examples["ids"], examples["labels"]
         inputs = {
             "token_ids": ids,
             "segment_ids": np.zeros_like(ids),
             "padding_mask": np.ones_like(ids),
-            "mask_positions": found["places"],
+            "mask_positions": examples["places"],
         }
         weights = np.ones(labels.shape, np.float32)
         return {
@@ -244,29 +244,31 @@ def _by_fit(
     once, steps = data(2), sizes["steps"]
     many = data(steps)
 
-    def fit(given: dict[str, Any]) -> None:
-        task.fit(**given, shuffle=False, verbose=0)
+    def fit(arguments: dict[str, Any]) -> None:
+        task.fit(**arguments, shuffle=False, verbose=0)
 
     fit(feed(once, sizes["batch"]))
     fit(feed(many, sizes["batch"]))
 
     def run() -> dict[str, float]:
-        given = feed(many, sizes["batch"])
+        arguments = feed(many, sizes["batch"])
         begin = time.perf_counter()
-        fit(given)
+        fit(arguments)
         return figures(sizes, time.perf_counter() - begin)
 
     return run
 
 
-def _as_arrays(given: dict[str, Any], batch: int) -> dict[str, Any]:
+def _as_arrays(arrays: dict[str, Any], batch: int) -> dict[str, Any]:
     """Return arguments of `fit` with the arrays themselves."""
-    return {**given, "batch_size": batch}
+    return {**arrays, "batch_size": batch}
 
 
-def _as_dataset(given: dict[str, Any], batch: int) -> dict[str, Any]:
+def _as_dataset(arrays: dict[str, Any], batch: int) -> dict[str, Any]:
     """Return arguments of `fit` with the arrays as a dataset without autotuning."""
-    return {"x": untuned_batches(tuple(given[name] for name in ("x", "y", "sample_weight")), batch)}
+    return {
+        "x": untuned_batches(tuple(arrays[name] for name in ("x", "y", "sample_weight")), batch)
+    }
 
 
 def transformers(
@@ -303,18 +305,20 @@ def transformers(
         getattr(model, renamed, model.gradient_checkpointing_enable)()
     optimizer = torch.optim.AdamW(model.parameters(), lr=_LEARNING_RATE, fused=True)
     call = torch.compile(model) if compiled else model
-    found = rows(sizes, sizes["steps"])
-    ids = torch.tensor(found["ids"], dtype=torch.long)
+    examples = rows(sizes, sizes["steps"])
+    ids = torch.tensor(examples["ids"], dtype=torch.long)
     labels = torch.full_like(ids, -100)
-    labels.scatter_(1, torch.tensor(found["places"]).long(), torch.tensor(found["labels"]).long())
+    labels.scatter_(
+        1, torch.tensor(examples["places"]).long(), torch.tensor(examples["labels"]).long()
+    )
     is_mixed, batch = dtype == "mixed_bfloat16", sizes["batch"]
 
     def step(start: int) -> Any:
         part = slice(start, start + batch)
-        given, target = ids[part].to(device), labels[part].to(device)
-        mask = torch.ones_like(given) if masked else None
+        inputs, target = ids[part].to(device), labels[part].to(device)
+        mask = torch.ones_like(inputs) if masked else None
         with torch.autocast(device, torch.bfloat16, enabled=is_mixed):
-            loss = call(input_ids=given, attention_mask=mask, labels=target).loss
+            loss = call(input_ids=inputs, attention_mask=mask, labels=target).loss
         loss.backward()
         optimizer.step()
         optimizer.zero_grad()
