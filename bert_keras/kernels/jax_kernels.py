@@ -78,7 +78,7 @@ def _in_parts(query: Any, key: Any, value: Any, added: Any, size: int) -> Any:
         added_to_all, added_by_query = None, jnp.swapaxes(added, 0, 1)
 
     def one(arrays: tuple[Any, Any]) -> Any:
-        """Attend with one query, [heads, head_size], and what is added to its scores."""
+        """Attend with one query, NK, and what is added to its scores, [N or 1, S]: NK."""
         query, added = arrays
         added = added_to_all if added is None else added[:, None]
         return _attended(query[:, None], key, value, added)[:, 0]

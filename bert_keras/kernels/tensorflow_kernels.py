@@ -82,7 +82,7 @@ def recomputed(function: Callable[..., Any]) -> Callable[..., Any]:
         variables = watcher.watched_variables()
 
         def backward(gradient: Any) -> Sequence[Any]:
-            """Return the gradients of inputs and variables, from a second computation."""
+            """Return the gradients of inputs and variables, by computing the output again."""
             with tf.GradientTape() as tape:
                 again = [_after(gradient, tf.identity(x)) for x in inputs]
                 tape.watch([*again, *variables])
@@ -190,7 +190,7 @@ def token_losses(labels: Any, logits: Any) -> Any:
     losses = log_sums - tf.gather(rows, flat_labels, batch_dims=1)
 
     def gradient_of_rows(gradient: Any) -> list[Any]:
-        """Return the gradient of the logits, [rows, classes], from that of the losses."""
+        """Return the gradient of `rows`, [rows, classes], from that of the losses, [rows]."""
         places = tf.stack([tf.range(tf.size(flat_labels)), flat_labels], axis=1)
         return [tf.tensor_scatter_nd_sub(shares * gradient[:, None], places, gradient)]
 

@@ -96,7 +96,7 @@ class _Linear(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *gradients: Any) -> tuple[Any, Any, Any]:
-        """Return the gradients of x, weight and bias; None for one that is not needed."""
+        """Return the gradients of x, weight and bias, each of its shape; None where not needed."""
         (gradient,) = gradients
         x, weight = ctx.saved_tensors
         of_x = of_weight = of_bias = None

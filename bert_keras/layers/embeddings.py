@@ -123,7 +123,7 @@ class BertEmbeddings(SerializableLayer):
         self.built = True
 
     def call(self, token_ids, segment_ids=None, position_ids=None, training=None):
-        """Embed tokens, and project the vectors to `hidden_size`; see `embed`."""
+        """Return `embed` of the inputs, projected: [batch, length, hidden_size]."""
         x = self.embed(token_ids, segment_ids, position_ids, training=training)
         return x if self.projection is None else self.projection(x)
 
@@ -203,7 +203,7 @@ class FixedTable(Embedding):
 
     @property
     def trainable(self) -> bool:
-        """False. Setting it has no effect."""
+        """False; the setter does nothing, because Keras sets the value of the layer around it."""
         return False
 
     @trainable.setter

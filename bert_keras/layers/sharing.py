@@ -230,7 +230,7 @@ def slots(layer: keras.layers.Layer) -> list[Slot]:
     seen: set[int] = set()
 
     def visit(owner: Any) -> None:
-        """Add the parts of a layer, and those of the layers within it, to `parts`."""
+        """Add the variables and parts of a layer, and of all layers within it, to `parts`."""
         for variable in owner._trainable_variables + owner._non_trainable_variables:
             parts.setdefault(id(variable), Slot([], variable)).owners.append(owner)
         for below in owner._layers:

@@ -144,7 +144,7 @@ class _Fixed(SerializableLayer):
         return [self.model]
 
     def call(self, inputs):
-        """Return the model's outputs in inference mode."""
+        """Return the model's outputs by name, in inference mode, for its inputs by name."""
         return self.model(inputs, training=False)
 
     def compute_output_spec(self, inputs):

@@ -228,7 +228,7 @@ class ConditionalRandomFieldLoss(keras.losses.Loss):
         return super().__call__(losses, losses, ops.any(counted, axis=1))
 
     def call(self, y_true, y_pred):
-        """Return the losses of the texts as they are: the base class takes their mean."""
+        """Return the losses of the texts, [batch], as they are; the base class takes their mean."""
         del y_true
         return y_pred
 

@@ -80,7 +80,7 @@ def test_embeddings(policy: str, positions: str) -> None:
 
 
 def test_it_lasts_as_long_as_it_is_asked_for() -> None:
-    """`written_out` ends with its `with` block, after an error too."""
+    """`onnx_friendly_operations` ends with its `with` block, after an error too."""
 
     def fail() -> None:
         with onnx_friendly_operations():
