@@ -32,6 +32,31 @@ TEXT_TASKS = (
     *("text_classification", "multi_label_classification", "text_regression"),
     *("sentence_similarity", "pair_classification", "retrieval"),
 )
+# Tasks whose code is in the files of another task: a variant of it, or a part.
+SHARED_FILES: dict[str, str] = {
+    **dict.fromkeys(("multi_label_classification", "text_regression"), "text_classification"),
+    **dict.fromkeys(("pair_classification", "retrieval"), "sentence_similarity"),
+    **dict.fromkeys(("electra_pretraining", "replaced_token_detection"), "pretraining"),
+}
+_WHOLE_TEXTS = "text_classification.py has all answers for whole texts, in a class of methods"
+# Folder -> tasks without a file of their name there, with the reason. All other tasks have one.
+WITHOUT_FILE: dict[str, dict[str, str]] = {
+    "data": {},
+    "metrics": {
+        "multiple_choice": "accuracy, which text_classification.py has",
+        "fill_mask": "loss and accuracy are Keras metrics of the model",
+        "pretraining": "losses and accuracies are Keras metrics of the model",
+    },
+    "inference": {"pretraining": "answers are those of fill_mask, and `next_sentence` beside it"},
+    "models": {},
+    "export/graph": dict.fromkeys(
+        ("multiple_choice", "sentence_similarity", "fill_mask", "pretraining"), _WHOLE_TEXTS
+    ),
+    "training/tasks": {
+        "fill_mask": "a recipe of pretraining with loss=mlm",
+        "pretraining": "the program `bert-keras pretrain`",
+    },
+}
 
 
 def names_of(class_name: str) -> list[str]:

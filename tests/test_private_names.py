@@ -10,6 +10,7 @@ import importlib
 import inspect
 import pkgutil
 import re
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -63,6 +64,15 @@ def _grain_loader() -> Any:
     return grain.DataLoader(data_source=source, sampler=sampler)
 
 
+def _torch_loader() -> Any:
+    return _torch("utils.data").DataLoader([1])
+
+
+def _lookup_initializer() -> Any:
+    tensorflow: Any = pytest.importorskip("tensorflow")
+    return tensorflow.lookup.TextFileInitializer
+
+
 def _torch(path: str) -> Any:
     torch: Any = pytest.importorskip("torch")
     for name in filter(None, path.split(".")):
@@ -83,6 +93,7 @@ NAMES: dict[str, Callable[[], Any]] = {
     **dict.fromkeys(("_inbound_nodes", "_outbound_nodes"), _operation),
     "_keras_history": lambda: keras.Input((2,)),
     "_keras_mask": _masked,
+    "_value": lambda: keras.Variable([0.0]),
     "_kernel": _dense,
     "_nodes_by_depth": _model,
     "_track_variables": _torch_layer,
@@ -105,6 +116,9 @@ NAMES: dict[str, Callable[[], Any]] = {
     ),
     **dict.fromkeys(("_fused_adamw_", "_foreach_mul_"), lambda: _torch("")),
     "_linear_pointwise": lambda: _torch("ops.mkldnn"),
+    "_iterator": _torch_loader,
+    # === TensorFlow ===
+    "_shared_name": _lookup_initializer,
     # === Grain ===
     **dict.fromkeys(
         (
@@ -114,12 +128,14 @@ NAMES: dict[str, Callable[[], Any]] = {
         _grain_loader,
     ),
 }
-# Modules of Keras without a public page, and what is taken of them.
+# Modules without a public page, and what is imported from them.
 MODULES = {
     "keras.src.backend.common": "global_state",
     "keras.src.backend.common.variables": "get_autocast_scope",
     "keras.src.saving": "serialization_lib",
+    "tensorflow.python.eager": "record",
 }
+_PRIVATE_MODULE = re.compile(r"(.*\.)?(src|_[a-z]\w*)(\..*)?|tensorflow\.python(\..*)?")
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -129,6 +145,7 @@ def test_a_private_name_exists(name: str) -> None:
 
 @pytest.mark.parametrize(("module", "name"), MODULES.items())
 def test_a_private_module_exists(module: str, name: str) -> None:
+    pytest.importorskip(module.partition(".")[0])
     assert hasattr(importlib.import_module(module), name) or importlib.import_module(
         f"{module}.{name}"
     )
@@ -148,7 +165,7 @@ def test_tensorflow_tracks_objects() -> None:
 
 
 def _used(tree: ast.AST) -> Iterator[tuple[str, int]]:
-    """Private names that a source reads of objects, by attribute or by getattr with a text."""
+    """Yield the private names that a source reads from objects, as attributes or by `getattr`."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Store):
             yield node.attr, node.lineno
@@ -163,7 +180,7 @@ def _used(tree: ast.AST) -> Iterator[tuple[str, int]]:
 
 
 def _own(tree: ast.AST) -> Iterator[str]:
-    """Names that a source defines."""
+    """Yield the names that a source defines."""
     for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef | ast.ClassDef):
             yield node.name
@@ -190,39 +207,61 @@ def test_every_private_name_is_listed() -> None:
     assert used - own - python <= NAMES.keys()
 
 
+def test_every_private_name_in_a_text_is_listed() -> None:
+    """A name that `getattr` reads with a default is another library's, unless a class has it."""
+    trees = [ast.parse(path.read_text(encoding="utf-8")) for path in _SOURCES]
+    calls = [node for tree in trees for node in ast.walk(tree) if isinstance(node, ast.Call)]
+    texts = {
+        node.args[1].value
+        for node in calls
+        if ast.unparse(node.func) == "getattr" and len(node.args) == 3
+        if isinstance(node.args[1], ast.Constant)
+    }
+    private = {name for name in texts if _PRIVATE.fullmatch(str(name))}
+    ours = {"_rebuilt"}  # an attribute of our layers
+    assert private - ours - {"_initializing"} <= NAMES.keys()
+
+
 def test_every_private_module_is_listed() -> None:
-    found = {
+    modules = {
         (node.module, alias.name)
         for path in _SOURCES
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
-        if isinstance(node, ast.ImportFrom) and ".src" in f".{node.module}"
+        if isinstance(node, ast.ImportFrom) and _PRIVATE_MODULE.fullmatch(node.module or "")
         for alias in node.names
     }
-    assert found == set(MODULES.items())
+    assert modules == set(MODULES.items())
 
 
 def _overridden() -> Iterator[str]:
-    """Private methods of other libraries that classes of ours replace."""
+    """Yield private attributes of other libraries that classes of ours replace."""
     classes = set()
-    for page in ("layers", "models", "optimization"):
+    for page in ("layers", "models", "optimization", "tokenizers", "resume", "data"):
         package = importlib.import_module(f"bert_keras.{page}")
-        for found in pkgutil.iter_modules(package.__path__):
-            module = importlib.import_module(f"bert_keras.{page}.{found.name}")
+        for info in pkgutil.iter_modules(package.__path__):
+            if info.name.startswith("tf_"):
+                pytest.importorskip("tensorflow_text")
+            module = importlib.import_module(f"bert_keras.{page}.{info.name}")
             classes |= {value for value in vars(module).values() if inspect.isclass(value)}
+    not_foreign = {"bert_keras", *sys.stdlib_module_names}
     for each in classes:
         bases = each.__mro__
         for position, base in enumerate(bases):
             names = vars(base) if base.__module__.startswith("bert_keras") else ()
             for name in filter(_PRIVATE.fullmatch, names):
-                others = [b for b in bases[position + 1 :] if b.__module__.startswith("keras")]
+                others = [
+                    other
+                    for other in bases[position + 1 :]
+                    if other.__module__.partition(".")[0] not in not_foreign
+                ]
                 if any(name in vars(other) for other in others):
                     yield name
 
 
 def test_every_overridden_private_method_is_listed() -> None:
-    found = set(_overridden())
-    assert "_backend_update_step" in found
-    assert found - {"_abc_impl"} <= NAMES.keys()
+    names = set(_overridden())
+    assert {"_backend_update_step", "_shared_name"} <= names
+    assert names - {"_abc_impl"} <= NAMES.keys()
 
 
 def test_every_listed_name_is_used() -> None:

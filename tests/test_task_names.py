@@ -11,7 +11,15 @@ import pytest
 import bert_keras as bk
 from bert_keras import BertEncoder, SequenceClassifier, TokenClassifier, Tokenizer
 from bert_keras.models import Task, compiling, text_fit
-from bert_keras.task_names import FINETUNED, FINETUNING, PRETRAINED, WIDTH, names_of
+from bert_keras.task_names import (
+    FINETUNED,
+    FINETUNING,
+    PRETRAINED,
+    SHARED_FILES,
+    WIDTH,
+    WITHOUT_FILE,
+    names_of,
+)
 from bert_keras.training.finetune_recipe import TASK_NAMES, FinetuneRecipe
 from bert_keras.training.recipe_base import RENAMED_TASKS, rules_of
 from tests.models.test_text_fit import CONFIG
@@ -64,53 +72,23 @@ def test_recipes_have_these_names() -> None:
 
 # === A floor has a file with the task's name where it has code of that task.
 
-# Task -> the name of its files. A variant of a task is in the files of that task.
-_FILES = {
-    **{name: name for name in FINETUNED},
-    **dict.fromkeys(("multi_label_classification", "text_regression"), "text_classification"),
-    **dict.fromkeys(("pair_classification", "retrieval"), "sentence_similarity"),
-    "fill_mask": "fill_mask",
-    **dict.fromkeys(PRETRAINED.keys() - {"fill_mask"}, "pretraining"),
-}
-_WHOLE_TEXTS = (
-    "text_classification.py has all answers for whole texts: one class with a method each"
-)
-# Floor -> the tasks without a file there, with the reason. All other tasks have one.
-_ABSENT = {
-    "data": {},
-    "metrics": {
-        "multiple_choice": "accuracy, which text_classification.py has",
-        "fill_mask": "loss and accuracy are Keras metrics of the model",
-        "pretraining": "losses and accuracies are Keras metrics of the model",
-    },
-    "inference": {"pretraining": "answers are those of fill_mask, and `next_sentence` beside it"},
-    "models": {},
-    "export/graph": {
-        "multiple_choice": _WHOLE_TEXTS,
-        "sentence_similarity": _WHOLE_TEXTS,
-        "fill_mask": _WHOLE_TEXTS,
-        "pretraining": _WHOLE_TEXTS,
-    },
-    "training/tasks": {
-        "fill_mask": "a recipe of pretraining with loss=mlm",
-        "pretraining": "the program `bert-keras pretrain`",
-    },
-}
+# Every name of a task that files may have.
+_FILES = {SHARED_FILES.get(name, name) for name in (*FINETUNED, *PRETRAINED)}
 
 
-@pytest.mark.parametrize("floor", _ABSENT)
+@pytest.mark.parametrize("floor", WITHOUT_FILE)
 def test_a_floor_has_a_file_for_each_task_or_says_why_not(floor: str) -> None:
     folder = Path(bk.__file__).parent / floor
-    found = {name for name in _FILES.values() if (folder / f"{name}.py").is_file()}
-    assert found | _ABSENT[floor].keys() == set(_FILES.values())
-    assert not found & _ABSENT[floor].keys()
-    assert all(_ABSENT[floor].values())
+    present = {name for name in _FILES if (folder / f"{name}.py").is_file()}
+    assert present | WITHOUT_FILE[floor].keys() == _FILES
+    assert not present & WITHOUT_FILE[floor].keys()
+    assert all(WITHOUT_FILE[floor].values())
 
 
 def test_every_task_is_in_the_table() -> None:
-    assert _FILES.keys() == {*FINETUNED, *PRETRAINED}
+    assert SHARED_FILES.keys() <= {*FINETUNED, *PRETRAINED}
     folders = {path.parent for path in Path(bk.__file__).parent.rglob("text_classification.py")}
-    assert folders == {Path(bk.__file__).parent / floor for floor in _ABSENT}
+    assert folders == {Path(bk.__file__).parent / floor for floor in WITHOUT_FILE}
 
 
 # === Recipes and `fit` have the same default values.

@@ -12,7 +12,7 @@ from bert_keras import file_io
 from bert_keras.checkpoints import hugging_face_names, streaming, tensors, tf_checkpoint
 from bert_keras.checkpoints import manifest as manifests
 from bert_keras.checkpoints.checkpoint import Checkpoint, Shapes, encoder_of
-from bert_keras.checkpoints.hugging_face_names import CONSTANTS, SIZES
+from bert_keras.checkpoints.hugging_face_names import CONSTANTS, SIZES, task_format
 from bert_keras.checkpoints.name_mapping import LeafRule, NameMap
 from bert_keras.config import BertConfig
 from bert_keras.errors import ArtifactError, UsageError
@@ -256,12 +256,13 @@ def options_of(class_name: str, family: str, shapes: Shapes) -> dict[str, Any]:
     sentence order prediction, BERT with next sentence prediction), `num_classes` of a classifier.
     """
     options: dict[str, Any] = {}
+    task = task_format(class_name)
     widths = [shapes.get(name, ())[:1] for name in (_GENERATED, _ENCODED)]
-    if class_name == "ElectraPretrainer" and all(width and width[0] for width in widths):
+    if task.has_generator and all(width and width[0] for width in widths):
         options["generator_size"] = widths[0][0] / widths[1][0]
-    if class_name == "Pretrainer":
+    if task.has_pair_loss:
         options["loss"] = "sop" if family == "albert" else "nsp"
-    if class_name == "SequenceClassifier" and len(shapes.get("output_weights", ())) == 2:
+    if task.is_text_classifier and len(shapes.get("output_weights", ())) == 2:
         options["num_classes"] = shapes["output_weights"][0]
     return options
 
@@ -309,7 +310,7 @@ def save(model: BertEncoder | Task, directory: Path) -> None:
     class_name = type(model).__name__
     config = encoder_of(model).config
     values = _write_config(config, class_name)
-    for name in ("activation", "layer_norm_epsilon") if class_name == "MaskedLM" else ():
+    for name in ("activation", "layer_norm_epsilon") if task_format(class_name).is_mlm else ():
         if model.options[name] not in (None, getattr(config, name)):
             raise UsageError(
                 f"The MLM head of Google's code has the encoder's {name}. Received: "
@@ -383,8 +384,8 @@ def names_of(family: str, class_name: str, shapes: Shapes) -> NameMap:
         class_name: name of our class.
         shapes: variables of a checkpoint to read; {} for a checkpoint to write.
     """
-    rows = FAMILIES[family]
-    is_generator = class_name == "MaskedLM"
+    rows, task = FAMILIES[family], task_format(class_name)
+    is_generator = task.is_mlm
     if shapes:  # the checkpoint decides, because an encoder can be read from a generator too
         is_generator = not any(name.startswith(f"{rows.prefix}encoder/") for name in shapes)
     prefixes: Mapping[str, str] = {"": rows.prefix, **dict.fromkeys(HEADS, "")}
@@ -392,7 +393,7 @@ def names_of(family: str, class_name: str, shapes: Shapes) -> NameMap:
         own = dict.fromkeys(("", "embeddings/projection"), "generator/")
         prefixes = {**prefixes, **own, "embeddings": rows.prefix}
     other = ("electra/encoder", "discriminator") if is_generator else ("generator",)
-    if family != "electra" or class_name == "ElectraPretrainer":
+    if family != "electra" or task.has_generator:
         other = ()
     redundant = [name for name in shapes if name.startswith(other)]
     return NameMap(rows.modules, LEAVES, "/", rows.whole, prefixes, redundant)

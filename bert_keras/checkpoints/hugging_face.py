@@ -12,15 +12,13 @@ from typing import Any
 
 from bert_keras import features
 from bert_keras.checkpoints import hugging_face_names
-from bert_keras.checkpoints.hugging_face_names import FAMILIES, NATIVE, Family
+from bert_keras.checkpoints.hugging_face_names import FAMILIES, NATIVE, Family, task_format
 from bert_keras.checkpoints.name_mapping import LeafRule, NameMap
 from bert_keras.config import MOST, BertConfig
 from bert_keras.errors import ArtifactError
 
 # Limit of `num_labels` without names: a damaged config must not allocate any amount of memory.
 MOST_CLASSES = 100_000
-_LABELLED = ("SequenceClassifier", "TokenClassifier")
-_OF_A_TEXT = ("SequenceClassifier", "MultipleChoice")  # heads over one vector for each text
 # Options that only our heads have, with the value at which they equal Hugging Face's heads.
 _OURS = {"crf": False, "representation": "last"}
 # Options of ELECTRA's multiple-choice head, with the only values that our head supports.
@@ -72,10 +70,11 @@ def family_head(class_name: str, config: BertConfig) -> dict[str, Any]:
 
 def needs_pooler(class_name: str, config: BertConfig) -> bool:
     """Return whether a head of this class needs a pooler that the encoder lacks."""
-    if class_name == "Pretrainer":
-        return not config.pooler
-    if class_name not in _OF_A_TEXT or config.pooler:
+    task = task_format(class_name)
+    if config.pooler or not (task.has_pair_loss or task.reads_text_vector):
         return False
+    if task.has_pair_loss:
+        return True
     return family_head(class_name, config)["hidden_activation"] is None
 
 
@@ -84,7 +83,7 @@ def new_head_options(class_name: str, config: BertConfig) -> dict[str, Any]:
 
     If that head needs a pooler and the encoder has none, a tanh layer in the head replaces it.
     """
-    if class_name not in _OF_A_TEXT:
+    if not task_format(class_name).reads_text_vector:
         return {}
     options = family_head(class_name, config)
     return options | ({"hidden_activation": "tanh"} if needs_pooler(class_name, config) else {})
@@ -111,27 +110,29 @@ def read_head_options(
     Raises:
         ArtifactError: if `id2label` or `problem_type` is damaged or not supported.
     """
-    family = FAMILIES[config.family]
+    family, task = FAMILIES[config.family], task_format(class_name)
     options: dict[str, Any] = {}
-    if class_name == "MaskedLM" and family.mlm_activation not in (None, config.activation):
+    if task.is_mlm and family.mlm_activation not in (None, config.activation):
         options["activation"] = family.mlm_activation
-    if class_name == "Pretrainer":
+    if task.has_pair_loss:
         options["loss"] = "nsp" if "nsp/dense" in family.heads else "sop"
-    if class_name in _OF_A_TEXT:
+    if task.reads_text_vector:
         options |= family_head(class_name, config)
-    if class_name == "MultipleChoice":
+    if task.has_summary:
         for key, value in _SUMMARY.items():
             if values.get(key, value) != value:
                 raise ArtifactError(f"{path}: not supported: {key}={values[key]!r:.100}")
     key = family.head_dropout.get(class_name)
     if key and values.get(key) is not None:
         options["dropout"] = values[key]
-    told = values.get("architectures")
-    is_of_it = isinstance(told, list) and any(name in told for name in family.calls(class_name))
-    if class_name in _LABELLED and is_of_it:
+    classes = values.get("architectures")
+    is_of_it = isinstance(classes, list) and any(
+        name in classes for name in family.calls(class_name)
+    )
+    if task.has_labels and is_of_it:
         options["labels"] = _labels(values, path)
         options["num_classes"] = len(options["labels"])
-        if class_name == "SequenceClassifier" and values.get("problem_type") is not None:
+        if task.is_text_classifier and values.get("problem_type") is not None:
             options["problem"] = _problem(values["problem_type"], path)
     return options
 
@@ -373,17 +374,17 @@ def family_for(config: BertConfig, class_name: str, options: Mapping[str, Any]) 
         class_name: name of our class.
         options: options of the task; {} for an encoder.
     """
-    family = FAMILIES[config.family]
+    family, task = FAMILIES[config.family], task_format(class_name)
     fits = class_name in family.classes and are_theirs(options)
     fits = fits and _tells(_values(config, class_name), config)
-    if class_name == "MaskedLM":
+    if task.is_mlm:
         mlm = options.get("activation") or config.activation
         epsilon = options.get("layer_norm_epsilon") or config.layer_norm_epsilon
         fits = fits and mlm == (family.mlm_activation or config.activation)
         fits = fits and epsilon == config.layer_norm_epsilon
     if "hidden_activation" in options:
         fits = fits and options["hidden_activation"] == family.hidden_activation.get(class_name)
-    if class_name == "Pretrainer":
+    if task.has_pair_loss:
         fits = fits and f"{options.get('loss', 'nsp')}/dense" in family.heads
     return family if fits else NATIVE
 

@@ -319,7 +319,7 @@ class Folder(Checkpoint):
             return sentences.options, sentences.path
         path = self._transformer / CONFIG
         options = hugging_face.read_head_options(class_name, self.values, config, path)
-        if class_name == "SequenceClassifier":
+        if hugging_face_names.task_format(class_name).is_text_classifier:
             options |= sentence_transformers.pair_options(self.directory)
         return options, path
 

@@ -65,20 +65,62 @@ _DEFAULTS = {
     "initializer_range": 0.02,
     "position_embedding_type": "absolute",
 }
-_TASKS = {
-    "MaskedLM": "ForMaskedLM",
-    "SequenceClassifier": "ForSequenceClassification",
-    "TokenClassifier": "ForTokenClassification",
-    "QuestionAnswerer": "ForQuestionAnswering",
-    "MultipleChoice": "ForMultipleChoice",
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TaskFormat:
+    """Facts about the files of one of our task classes.
+
+    Attributes:
+        ending: ending of Hugging Face's class name; "" if only some families have the class.
+        is_mlm: the MLM head is its only head.
+        is_text_classifier: config.json states `problem_type`. sentence-transformers opens it as a
+            CrossEncoder.
+        has_labels: config.json names the classes, as `id2label`.
+        reads_text_vector: the head reads one vector for each text: that of the pooler, or of a
+            hidden layer of its own. `Family.hidden_activation` states which.
+        has_summary: ELECTRA's config.json states the head by `summary_type` and the like.
+        has_pair_loss: the loss is "nsp" or "sop", which the family decides, and needs a pooler.
+        has_generator: it trains ELECTRA's generator beside the encoder.
+    """
+
+    ending: str = ""
+    is_mlm: bool = False
+    is_text_classifier: bool = False
+    has_labels: bool = False
+    reads_text_vector: bool = False
+    has_summary: bool = False
+    has_pair_loss: bool = False
+    has_generator: bool = False
+
+
+_TEXT_VECTOR = TaskFormat(reads_text_vector=True)
+_TASK_FORMATS = {  # by class name, which is what files state
+    "MaskedLM": TaskFormat(ending="ForMaskedLM", is_mlm=True),
+    "SequenceClassifier": dataclasses.replace(
+        _TEXT_VECTOR, ending="ForSequenceClassification", is_text_classifier=True, has_labels=True
+    ),
+    "TokenClassifier": TaskFormat(ending="ForTokenClassification", has_labels=True),
+    "QuestionAnswerer": TaskFormat(ending="ForQuestionAnswering"),
+    "MultipleChoice": dataclasses.replace(
+        _TEXT_VECTOR, ending="ForMultipleChoice", has_summary=True
+    ),
+    "Pretrainer": TaskFormat(has_pair_loss=True),
+    "ElectraPretrainer": TaskFormat(has_generator=True),
 }
 _CLASSIFYING = ("SequenceClassifier", "TokenClassifier", "MultipleChoice")
 
 
+def task_format(class_name: str) -> TaskFormat:
+    """Return the facts about a class; those of a class without a row are all False."""
+    return _TASK_FORMATS.get(class_name, TaskFormat())
+
+
 def _classes(name: str, **more: str) -> dict[str, str]:
     """Return our class -> Hugging Face's class, for a family called `name` in their class names."""
-    endings = {"BertEncoder": "Model", "SentenceEncoder": "Model", **_TASKS, **more}
-    return {ours: f"{name}{ending}" for ours, ending in endings.items()}
+    endings = {"BertEncoder": "Model", "SentenceEncoder": "Model"}
+    endings |= {ours: task.ending for ours, task in _TASK_FORMATS.items() if task.ending}
+    return {ours: f"{name}{ending}" for ours, ending in {**endings, **more}.items()}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -390,15 +432,6 @@ _HONOURED = (
 GOOGLE_IRRELEVANT: Mapping[str, str] = {
     name: reason for name, reason in IRRELEVANT.items() if reason == _UNUSED
 }
-# Keys of KerasHub's metadata.json.
-METADATA: Mapping[str, str] = dict.fromkeys(
-    ("keras_version", "keras_hub_version", "parameter_count", "date_saved", "tasks"), _ORIGIN
-)
-# Keys that Keras writes around the arguments of an object, in KerasHub's config.json and task.json.
-KERAS_OBJECT = (
-    *("module", "class_name", "config", "registered_name", "build_config", "compile_config"),
-    *("assets", "weights"),  # in KerasHub's first presets
-)
 KERAS_LAYER: Mapping[str, str] = {
     "preprocessor": "tokenization; `Tokenizer` reads its vocabulary, the caller sets the length",
     "name": "name of the Keras object",

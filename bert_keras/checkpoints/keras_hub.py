@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from bert_keras.models import BertEncoder, Task
 
 TASK, WEIGHTS, METADATA = "task.json", "task.weights.h5", "metadata.json"
+_METADATA_KEYS = ("keras_version", "keras_hub_version", "parameter_count", "date_saved", "tasks")
 # Key in metadata.json for options of our tasks that KerasHub's files have no key for.
 _OURS = "bert_keras"
 _PROMPTS = ("prompts", "default_prompt_name")
@@ -193,7 +194,7 @@ def read_extra(directory: Path) -> dict[str, Any]:
     """Return the options that `extra_of` wrote; {} for a folder that KerasHub wrote."""
     path = directory / METADATA
     values = file_io.read_object(path) if path.is_file() else {}
-    file_io.warn_of_unknown_keys(path, values, {*hugging_face_names.METADATA, _OURS})
+    file_io.warn_of_unknown_keys(path, values, {*_METADATA_KEYS, _OURS})
     extra = values.get(_OURS, {})
     if not isinstance(extra, dict) or not set(extra) <= set(_EXTRA):
         raise ArtifactError(

@@ -16,9 +16,9 @@ import keras
 import numpy as np
 
 from bert_keras import file_io
-from bert_keras.checkpoints import hugging_face_names, streaming, tensors
 from bert_keras.checkpoints import keras_hub as tasks
 from bert_keras.checkpoints import manifest as manifests
+from bert_keras.checkpoints import streaming, tensors
 from bert_keras.checkpoints.checkpoint import Checkpoint, Shapes, is_task
 from bert_keras.checkpoints.keras_hub import Target
 from bert_keras.checkpoints.keras_hub_names import (
@@ -42,6 +42,11 @@ if TYPE_CHECKING:
 WEIGHTS = "model.weights.h5"
 # Name of the first block in a file, which has no number, and its name in the pattern of our tables.
 FIRST_BLOCK = ("layers/transformer_encoder/", "layers/transformer_encoder_0/")
+# Keys that Keras writes around the arguments of an object, in KerasHub's config.json and task.json.
+_KERAS_OBJECT = (
+    *("module", "class_name", "config", "registered_name", "build_config", "compile_config"),
+    *("assets", "weights"),  # in KerasHub's first presets
+)
 # Files that a preset folder may have beside config.json.
 FILES = (WEIGHTS, tasks.TASK, tasks.WEIGHTS, tasks.METADATA)
 
@@ -193,7 +198,7 @@ def _check_object(path: Path, values: dict[str, Any]) -> None:
     Raises:
         ArtifactError: if a key is unknown, or `class_name` contradicts `registered_name`.
     """
-    file_io.refuse_unknown_keys(path, values, hugging_face_names.KERAS_OBJECT)
+    file_io.refuse_unknown_keys(path, values, _KERAS_OBJECT)
     name = values.get("class_name")
     if name not in (None, tasks.class_of(values)):
         raise ArtifactError(

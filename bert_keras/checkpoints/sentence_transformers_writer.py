@@ -10,6 +10,7 @@ from typing import Any
 from bert_keras import file_io
 from bert_keras.checkpoints import sentence_transformers_modules as keys
 from bert_keras.checkpoints import streaming
+from bert_keras.checkpoints.hugging_face_names import task_format
 from bert_keras.checkpoints.manifest import WEIGHTS
 from bert_keras.checkpoints.name_mapping import TensorSpec
 from bert_keras.checkpoints.sentence_transformers import CONFIG
@@ -27,7 +28,7 @@ def is_theirs(class_name: str, options: Mapping[str, Any]) -> bool:
         class_name: name of the task class.
         options: options of the task.
     """
-    is_pair_scorer = class_name == "SequenceClassifier" and "activation" in options
+    is_pair_scorer = task_format(class_name).is_text_classifier and "activation" in options
     return class_name == "SentenceEncoder" or is_pair_scorer
 
 
@@ -59,7 +60,7 @@ def write(
     Returns:
         sha256 of each weights file, by its path within the folder.
     """
-    is_scorer = class_name != "SentenceEncoder"
+    is_scorer = task_format(class_name).is_text_classifier
     model = keys.SCORES if is_scorer else keys.VECTORS
     config: dict[str, Any] = {
         "model_type": model,
