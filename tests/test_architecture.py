@@ -357,6 +357,14 @@ def test_every_file_is_one_sitting() -> None:
     assert not long, "\n".join(long)
 
 
+def test_the_house_keeps_its_size() -> None:
+    """Something new joins a file of its subject, or takes the place of another file."""
+    programs = set(sources(f"{LIBRARY}/training", "training"))
+    assert len(set(sources(LIBRARY)) - programs) <= 165
+    assert len([path for path in programs if "recipes" not in path.parts]) <= 45
+    assert len(sources("benchmarks")) <= 30
+
+
 def test_every_module_has_its_test_file() -> None:
     """Recipes are data, and tested as one."""
     missing = []

@@ -16,8 +16,7 @@ from bert_keras.errors import ArtifactError, UsageError, exit_code_of, quiet
 from bert_keras.export.export_folder import require_tensorflow
 from bert_keras.export.runtime_model import runtime_model
 from bert_keras.export.runtimes.formats import FORMATS, chosen
-from bert_keras.export.saved_model import saved_model
-from bert_keras.export.tf_hub import tf_hub
+from bert_keras.export.saved_model import saved_model, tf_hub
 from bert_keras.loading import load_checkpoint
 from bert_keras.models import Task, encoder_for
 from bert_keras.predictor import Predictor, read_predictor_config

@@ -16,7 +16,7 @@ from bert_keras.export.export_folder import checked_predictor, new_export, requi
 from bert_keras.export.runtimes import entity_rules
 from bert_keras.export.runtimes.formats import FORMATS, Manifest, chosen, input_axes, output_axes
 from bert_keras.export.subprocess_export import with_backend
-from bert_keras.models import BertEncoder, ElectraPretrainer, Task
+from bert_keras.models import BertEncoder, Task
 from bert_keras.models.encoder import EncoderView
 from bert_keras.tokenizers import Tokenizer
 
@@ -198,7 +198,7 @@ def _check(model: keras.Model, path: Path, name: str, options: Mapping[str, Any]
             f"A {type(model).__name__} is a view for training. Export its task: "
             f'`model.task.export(path, format="{name}")`.'
         )
-    if isinstance(model, ElectraPretrainer):
+    if hasattr(model, "to_discriminator"):  # it replaces tokens by those of its generator
         raise ValueError(
             "An ElectraPretrainer draws tokens at random, which these formats do not have. Export "
             f'its discriminator: `model.to_discriminator().export(path, format="{name}")`.'
