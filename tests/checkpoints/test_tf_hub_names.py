@@ -88,6 +88,6 @@ def test_current_name(variable: str, expected: str) -> None:
 
 
 @pytest.mark.parametrize("start", ["", "module/", "module_1/"])
-def test_tf1_name(start: str) -> None:
+def test_without_scope(start: str) -> None:
     name = "bert/embeddings/word_embeddings"
-    assert tf_hub.tf1_name(start + name) == name
+    assert tf_hub.without_scope(start + name) == name
