@@ -10,7 +10,7 @@ import keras
 import pytest
 
 from bert_keras import models
-from bert_keras.training.finetune_recipe import KINDS
+from bert_keras.training.finetune_recipe import TASK_NAMES
 from tests.markdown import PYTHON, blocks
 
 DOCS = Path(__file__).parents[1] / "docs"
@@ -70,7 +70,7 @@ def test_the_table_of_tasks_has_names_that_are_there() -> None:
         for method in re.findall(r"`(\w+)`", methods):
             assert callable(getattr(made, method))
         named |= set(re.findall(r"^`(\w+)`$", task))
-    assert named == set(KINDS)
+    assert named == set(TASK_NAMES)
     headings = {
         re.sub(r"[^\w ]", "", h).lower().replace(" ", "-")
         for h in re.findall(r"^## (.*)$", text, re.M)
