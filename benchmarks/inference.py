@@ -232,7 +232,7 @@ def writers(
             arguments = {"preset": preset, "max_length": max_length, "kind": kind}
             arguments["folder"] = str(scratch / kind)
             exporters.append(
-                Contender(f"{name}: its file", f"{module}:ours", arguments, "tensorflow")
+                Contender(f"{name}: its file", f"{module}:our_files", arguments, "tensorflow")
             )
     if any(each.startswith("onnxruntime") for each in names):
         arguments = {"preset": preset, "file": str(scratch / "peer.onnx")}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+import inspect
 from pathlib import Path
 from typing import Any
 
@@ -51,6 +53,14 @@ def test_every_contender_has_a_way_and_its_file(tmp_path: Path) -> None:
     # The folder of our ONNX model is written, but the contender reads the file in it.
     assert {path.parent if path.name == "model.onnx" else path for path in read} == made
     assert writers(found[:1], "preset", 256, tmp_path) == []
+
+
+def test_every_contender_takes_its_arguments(tmp_path: Path) -> None:
+    programs = contenders("preset", 256, tmp_path)
+    for each in (*programs, *writers(programs, "preset", 256, tmp_path)):
+        module, _, name = each.function.partition(":")
+        function = getattr(importlib.import_module(module), name)
+        inspect.signature(function).bind(**each.arguments)
 
 
 def test_by_case(results: dict[str, Any]) -> None:
