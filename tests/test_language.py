@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,7 +12,10 @@ import pytest
 ROOT = Path(__file__).parents[1]
 FOLDERS = ("bert_keras", "training", "benchmarks", "examples", "tests")
 # A docstring that opens with one of these is a noun clause, and not a sentence.
-OPENINGS = ("What", "Whether", "Which", "How", "Who", "Where", "That", "Why")
+OPENINGS = (
+    *("What", "Whether", "Which", "How", "Who", "Where", "That", "Why"),
+    *("Of", "Those", "Likewise", "Whoever", "Nobody", "Also"),
+)
 # Earlier names of modules, which said nothing of what is in them.
 OLD_NAMES = (
     *("answers", "bins", "blocks", "checked", "checks", "choices", "code_points", "configs"),
@@ -23,8 +27,8 @@ OLD_NAMES = (
     *("targets", "transfer", "unread", "vectors", "view", "waiting", "windows", "words"),
     *("written_out",),
 )
-# `layers/packing.py` has sequence packing, which the field calls so.
-ALLOWED = ("bert_keras/layers/packing.py",)
+# Sequence packing, and tokenization in a TensorFlow graph: the field's own words.
+ALLOWED = ("bert_keras/layers/packing.py", "benchmarks/in_graph.py")
 
 
 def opening(docstring: str) -> str:
@@ -68,7 +72,31 @@ def test_the_reader_of_docstrings(docstring: str, is_clause: bool) -> None:
 
 
 def test_no_module_has_an_old_name() -> None:
-    paths = [path.relative_to(ROOT) for path in (ROOT / "bert_keras").rglob("*.py")]
+    folders = [folder for folder in FOLDERS if folder != "tests"]
+    paths = [path.relative_to(ROOT) for name in folders for path in (ROOT / name).rglob("*.py")]
     assert not [
         str(path) for path in paths if path.stem in OLD_NAMES and path.as_posix() not in ALLOWED
     ]
+
+
+# === Pages ===
+
+
+LONGEST = {"README.md": 150, "docs/performance.md": 150}  # lines; other pages have 250
+PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])
+GROWING = ("CHANGELOG.md", "docs/decisions.md")  # lists, which have no length
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_a_page_is_not_too_long(page: Path) -> None:
+    name = page.relative_to(ROOT).as_posix()
+    if name not in GROWING:
+        assert len(page.read_text(encoding="utf-8").splitlines()) <= LONGEST.get(name, 250)
+
+
+def test_a_decision_has_three_lines() -> None:
+    text = (ROOT / "docs" / "decisions.md").read_text(encoding="utf-8")
+    for decision in re.split(r"\n### ", text)[1:]:
+        heading, *lines = decision.partition("\n## ")[0].strip().splitlines()
+        starts = [line.partition(":")[0] for line in lines]
+        assert starts == ["- Design", "- Found", "- Decided"], heading
