@@ -18,14 +18,19 @@ from bert_keras.models import BertEncoder, Task
 def load_checkpoint(
     handle: str | Path, *, allow_pickle: bool = False, trust: bool = False, **options: Any
 ) -> BertEncoder | Task:
-    """Open a checkpoint as the class that it was saved from.
+    """Open a checkpoint as the class that it holds.
+
+    In a folder of another library this is our class for its model.
 
     Args:
         handle: preset, folder or `hf://` handle; see `BertEncoder.from_preset`.
         allow_pickle: see `BertEncoder.from_preset`.
         trust: see `BertEncoder.from_preset`.
         options: further arguments of the class's `from_preset`, such as `plain`. With
-            `load_weights=False` a name in `PRESETS` gives an encoder of these sizes.
+            `load_weights=False` a name in `PRESETS` gives a new encoder of the preset's sizes.
+
+    Returns:
+        The encoder or the task. A task has the tokenizer and the predictor settings of the folder.
 
     Raises:
         ArtifactError: if it cannot be read, is damaged, or of an unknown class.

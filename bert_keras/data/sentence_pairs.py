@@ -133,7 +133,7 @@ def plan_epoch(
         chunks = _take(chunks, np.flatnonzero(chunks.start_b < chunks.stop_b))
     if loss == NSP:
         chunks, dropped = _balance(chunks, draws)
-    return _in_order(text, chunks, draws, loss, dropped)
+    return _shuffled_plan(text, chunks, draws, loss, dropped)
 
 
 class _Chunks(NamedTuple):
@@ -285,14 +285,25 @@ def _balance(chunks: _Chunks, draws: Draws) -> tuple[_Chunks, int]:
     return _take(chunks, np.delete(np.arange(len(random)), left_out)), surplus
 
 
-def _in_order(text: Sentences, chunks: _Chunks, draws: Draws, loss: str, dropped: int) -> EpochPlan:
-    """Return the chunks as spans of tokens, shuffled by the draws of the epoch."""
+def _shuffled_plan(
+    text: Sentences, chunks: _Chunks, draws: Draws, loss: str, dropped: int
+) -> EpochPlan:
+    """Convert chunks of sentences to spans of tokens, shuffled. For "sop" swap A and B at label 1.
+
+    Args:
+        text: sentences of the corpus.
+        chunks: chunks of the epoch, as indices of sentences.
+        draws: random words of the epoch, which give the order.
+        loss: "mlm", "rtd", "nsp" or "sop".
+        dropped: number of chunks that `_balance` left out.
+    """
     order = np.argsort(draws.keys(Stream.ORDER, len(chunks.label)), kind="stable")
-    start, stop_a, _, start_b, stop_b, label = _take(chunks, order)
-    start_a, start_b = text.offsets[start], text.offsets[start_b]
-    length_a, length_b = text.offsets[stop_a] - start_a, text.offsets[stop_b] - start_b
+    chunk = _take(chunks, order)
+    start_a, start_b = text.offsets[chunk.start], text.offsets[chunk.start_b]
+    length_a = text.offsets[chunk.stop_a] - start_a
+    length_b = text.offsets[chunk.stop_b] - start_b
     if loss == SOP:
-        swapped = label == 1
+        swapped = chunk.label == 1
         start_a, start_b = np.where(swapped, (start_b, start_a), (start_a, start_b))
         length_a, length_b = np.where(swapped, (length_b, length_a), (length_a, length_b))
-    return EpochPlan(start_a, length_a, start_b, length_b, label, dropped)
+    return EpochPlan(start_a, length_a, start_b, length_b, chunk.label, dropped)

@@ -45,7 +45,8 @@ def answers(
             raise ValueError(f"`{name}` must be at least 1. Received: {name}={value}")
     rows, windows, pieces = _rows(runner, questions, contexts, stride, max_question)
     spans: list[list[Span]] = [[] for _ in questions]
-    nulls = [float("inf")] * len(questions)
+    # The span from [CLS] to [CLS] means "no answer"; the lowest logit of all windows counts.
+    no_answer_logits = [float("inf")] * len(questions)
     for batch, outputs in runner.run(rows):
         for row, index in enumerate(batch):
             window = windows[index]
@@ -53,14 +54,14 @@ def answers(
             spans[window.source] += best_spans(
                 window, start, end, n_best=n_best, max_pieces=max_pieces
             )
-            null = float(start[0]) + float(end[0])
-            nulls[window.source] = min(nulls[window.source], null)
+            no_answer = float(start[0]) + float(end[0])
+            no_answer_logits[window.source] = min(no_answer_logits[window.source], no_answer)
     return [
         best_answer(
             context,
             pieces[number],
             spans[number],
-            nulls[number],
+            no_answer_logits[number],
             n_best=n_best,
             null_threshold=null_threshold,
         )

@@ -230,12 +230,16 @@ def tied_logits(x: Any, table: Any, bias: Any) -> Any:
 
 
 def token_losses(labels: Any, logits: Any) -> Any:
-    """Compute the losses without one-hot labels; see `kernels.token_losses`."""
-    rows, labels_of_rows = logits.reshape(-1, logits.shape[-1]), labels.reshape(-1).long()
+    """Compute the losses without one-hot labels; see `kernels.token_losses`.
+
+    `TokenLosses`, which is for float32 on a CPU, keeps no probabilities for the gradient. Other
+    tensors go through PyTorch's `cross_entropy`.
+    """
+    rows, row_labels = logits.reshape(-1, logits.shape[-1]), labels.reshape(-1).long()
     if is_plain(rows):
-        losses = TokenLosses.apply(rows, labels_of_rows)
+        losses = TokenLosses.apply(rows, row_labels)
     else:
-        losses = functional.cross_entropy(rows, labels_of_rows, reduction="none")
+        losses = functional.cross_entropy(rows, row_labels, reduction="none")
     return losses.reshape(logits.shape[:-1])
 
 

@@ -82,7 +82,10 @@ def described(facts: Mapping[str, object]) -> str:
 
 
 def _processor() -> str | None:
-    """Return its name and its matrix instructions. Rented processors may share a name."""
+    """Return the name of the processor with its matrix instructions; None if it is unknown.
+
+    Rented processors may share a name.
+    """
     values: dict[str, str] = {}
     with contextlib.suppress(OSError):  # Linux
         for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():

@@ -318,11 +318,11 @@ def build_task(recipe: PretrainRecipe, vocab_size: int, *, load_weights: bool = 
 
 
 def task_to_train(recipe: PretrainRecipe, task: Task) -> Task | PackedTask | ChunkedTask:
-    """Return the compiled model to fit: the task or a view of it."""
+    """Compile the task, or its view with packed rows or the loss in chunks of the vocabulary."""
     model: Any = task.packed() if recipe.packed_length else task
     if recipe.loss_chunks > 1:
         model = model.loss_chunks(recipe.loss_chunks)
-    batches = recipe.gradient_accumulation_steps
+    batches = recipe.gradient_accumulation_steps  # of an update, in which the optimizer counts
     compile_for(
         recipe,
         model,
