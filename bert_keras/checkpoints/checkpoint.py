@@ -299,8 +299,8 @@ class Checkpoint(abc.ABC):
             ArtifactError: if this format has no tensor for a variable that may not be missing.
         """
         known = [v for v in variables if names.knows(v.path)]
-        strangers = [v.path for v in variables if not names.knows(v.path)]
-        refused = [path for path in strangers if not begins(path, (*allow_missing, *names.zeros))]
+        unknown = [v.path for v in variables if not names.knows(v.path)]
+        refused = [path for path in unknown if not begins(path, (*allow_missing, *names.zeros))]
         if refused:
             is_head = all(begins(path, hugging_face.HEADS) for path in refused)
             layers = dict.fromkeys(path.partition("/")[0] for path in refused)

@@ -318,9 +318,9 @@ def save(model: BertEncoder | Task, directory: Path) -> None:
             )
     names = names_of(config.family, class_name, {})
     weights = plain_weights(model)
-    if strangers := [weight.path for weight in weights if not names.knows(weight.path)]:
+    if unknown := [weight.path for weight in weights if not names.knows(weight.path)]:
         raise UsageError(
-            f"Google's {config.family} has no place for {', '.join(strangers)}, so a "
+            f"Google's {config.family} has no place for {', '.join(unknown)}, so a "
             f"{class_name} cannot be written as a TF1 checkpoint. {_OTHER_FORMAT}"
         )
     entries = names.entries(weights)

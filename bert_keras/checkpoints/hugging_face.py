@@ -121,7 +121,8 @@ def read_head_options(
     if task.has_summary:
         for key, value in _SUMMARY.items():
             if values.get(key, value) != value:
-                raise ArtifactError(f"{path}: not supported: {key}={values[key]!r:.100}")
+                received = f"{key}={values[key]!r:.100}"
+                raise ArtifactError(f"{path}: not supported: {received}. Supported: {value!r}")
     key = family.head_dropout.get(class_name)
     if key and values.get(key) is not None:
         options["dropout"] = values[key]
@@ -295,7 +296,7 @@ def read_config(values: Mapping[str, Any], path: Path, *, pooler: bool) -> BertC
     if name == "albert" and ours["embedding_size"] == ours["hidden_size"]:
         raise ArtifactError(
             f"{path}: not supported: embedding_size=hidden_size={ours['hidden_size']}, where "
-            "ALBERT has a projection that changes no size"
+            "ALBERT has a projection that changes no size. Supported: two different sizes"
         )
     try:
         return BertConfig.from_dict(ours)

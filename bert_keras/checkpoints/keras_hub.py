@@ -244,7 +244,7 @@ class Target:
         task_name, head, arguments = "", None, {}
         names = [name for name, row in BACKBONES.items() if row.family == config.family]
         if not names:
-            raise UsageError(f"KerasHub has no encoder of the family {config.family}.")
+            raise UsageError(f"KerasHub has no {config.family}. Save it as hugging_face.")
         name = names[0]
         if is_task(model):
             name, task_name, head, arguments = write_options(model, config.family)

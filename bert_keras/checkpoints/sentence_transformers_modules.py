@@ -190,9 +190,8 @@ def warn_of_others(path: Path, values: Mapping[str, Any], kind: str) -> None:
 def _require_known(path: Path, values: Mapping[str, Any], kind: str) -> None:
     """Refuse unknown keys in a file whose keys can change the outputs."""
     if others := sorted(set(values) - set(KEYS[kind])):
-        raise ArtifactError(
-            f"{path}: not supported: {', '.join(f'{key}={values[key]!r:.80}' for key in others)}"
-        )
+        what = ", ".join(f"{key}={values[key]!r:.80}" for key in others)
+        raise ArtifactError(f"{path}: not supported: {what}. {OF_ENCODERS}")
 
 
 # === The transformer ===
@@ -240,12 +239,14 @@ def check_transformer(directory: Path, model: str) -> None:
         arguments = values.get(key) or {}
         others = sorted(set(arguments) - known) if isinstance(arguments, dict) else [str(arguments)]
         if others:
-            raise ArtifactError(f"{path}: not supported: {key} with {', '.join(others)}")
+            what = f"{key} with {', '.join(others)}"
+            raise ArtifactError(f"{path}: not supported: {what}. {OF_ENCODERS}")
     processing = values.get("processing_kwargs") or {}
     text = processing.get("text") if isinstance(processing, dict) else None
     is_length = isinstance(text, dict) and set(text) <= {"max_length"} and len(processing) == 1
     if processing and not is_length:
-        raise ArtifactError(f"{path}: not supported: processing_kwargs={processing!r:.200}")
+        what = f"processing_kwargs={processing!r:.200}"
+        raise ArtifactError(f"{path}: not supported: {what}. {OF_ENCODERS}")
 
 
 def max_length(directory: Path) -> tuple[Path, str, Any]:
@@ -280,9 +281,7 @@ def activation(path: Path, value: Any) -> str:
     """
     if value not in tuple(ACTIVATIONS):
         names = ", ".join(dict.fromkeys(ACTIVATION_NAMES.values()))
-        raise ArtifactError(
-            f"{path}: not supported: the activation {value!r}. Only these are: {names}"
-        )
+        raise ArtifactError(f"{path}: not supported: activation {value!r}. Supported: {names}")
     return ACTIVATIONS[value]
 
 

@@ -83,6 +83,7 @@ def write_safetensors(path: Path, entries: Iterable[TensorSpec]) -> str:
 
 _DEEPEST = 16  # levels of groups
 _MOST = 100_000  # groups and datasets
+_WRITE_WHOLE = "Write the weights again by Keras, into one file."
 
 # A dataset to write: name, shape, values in parts. A part is (index of its first row, rows).
 Dataset = tuple[str, Shape, Iterable[tuple[int, np.ndarray]]]
@@ -160,14 +161,16 @@ class HDF5File(tensors.Tensors):
             name = f"{place}{key}"
             self._seen += 1
             if self._seen > _MOST or name.count("/") > _DEEPEST:
-                raise ArtifactError(f"{self.path}: {name}: deeper or longer than any weights file.")
+                raise ArtifactError(f"{self.path}: {name}: too many groups. {COPY_AGAIN}")
             if not isinstance(group.get(key, getlink=True), h5py.HardLink):
-                raise ArtifactError(f"{self.path}: {name}: a link, which may lead outside.")
+                raise ArtifactError(f"{self.path}: {name}: a link is not read. {_WRITE_WHOLE}")
             item = group[key]
             if isinstance(item, h5py.Group):
                 self._collect(item, f"{name}/")
             elif not isinstance(item, h5py.Dataset) or item.external or item.is_virtual:
-                raise ArtifactError(f"{self.path}: {name}: data that lie outside the file.")
+                raise ArtifactError(
+                    f"{self.path}: {name}: data outside the file are not read. {_WRITE_WHOLE}"
+                )
             elif item.dtype.kind not in "fiu":
                 raise ArtifactError(
                     f"{self.path}: {name}: expected numbers. Received: {item.dtype}. {COPY_AGAIN}"
@@ -175,7 +178,7 @@ class HDF5File(tensors.Tensors):
             elif (stored := item.id.get_storage_size()) < item.nbytes:
                 raise ArtifactError(
                     f"{self.path}: {name}: {item.nbytes} bytes by its shape, {stored} in the file. "
-                    "What is compressed or was never written is not read."
+                    f"Compressed data are not read. {_WRITE_WHOLE}"
                 )
             else:
                 self._found[name] = item

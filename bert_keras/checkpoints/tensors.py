@@ -357,7 +357,7 @@ class PickledTensors(Tensors):
                 or not is_dense
                 or tensor.untyped_storage().nbytes() < tensor.numel() * tensor.element_size()
             ):
-                raise ArtifactError(f"{path}: {name}: not a tensor with all its numbers.")
+                raise ArtifactError(f"{path}: {name}: not a whole, dense tensor. {COPY_AGAIN}")
         names = renamed(path, loaded, rename)
         self._tensors = {name: loaded[stored].detach() for name, stored in names.items()}
         self.shapes = {name: tuple(tensor.shape) for name, tensor in self._tensors.items()}

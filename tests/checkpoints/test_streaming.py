@@ -139,12 +139,12 @@ def _compressed(file: Any) -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (_virtual, "v: data that lie outside the file"),
-        (_external, "e: data that lie outside the file"),
-        (_soft, "s: a link, which may lead outside"),
+        (_virtual, "v: data outside the file"),
+        (_external, "e: data outside the file"),
+        (_soft, "s: a link is not read"),
         (_unwritten, "u: 64000000000000 bytes by its shape, 0 in the file"),
         (_compressed, r"z: 8000000 bytes by its shape, \d{4,5} in the file"),
-        (_deep, "deeper or longer than any weights file"),
+        (_deep, "too many groups"),
         (lambda file: file.create_dataset("t", data="text"), "t: expected numbers"),
     ],
 )
