@@ -101,7 +101,7 @@ def test_the_report_of_a_fine_tuning(name: str, tmp_path: Path) -> None:
         name=name,
         folder=FinetuneFolder(dataclasses.replace(recipe, out=str(tmp_path))),
         command="x",
-        found=Evaluation({name: 0.5}, [], [HardExample(1.0, name, name, name)]),
+        evaluation=Evaluation({name: 0.5}, [], [HardExample(1.0, name, name, name)]),
         pictures={"curve.png"},
     )
     steps = {step.name: step for step in finetune_report.STEPS}

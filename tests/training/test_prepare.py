@@ -130,7 +130,7 @@ def _bad(*arguments: str) -> list[str]:
         (["corpus={text}", "out={tmp}/new", "workers=0"], UsageError, "workers must be at least 1"),
         (["corpus={text}", "out={tmp}"], UsageError, "the folder for a corpus must be new"),
         (["corpus={text}", "out={text}"], UsageError, "the folder for a corpus must be new"),
-        (_bad("vocab={tmp}/none.txt"), UsageError, r"none\.txt: there is no such file"),
+        (_bad("vocab={tmp}/none.txt"), UsageError, r"none\.txt: no such file"),
         (_bad("vocab={text}"), DataError, r"text\.txt:\d+: "),
         (_bad("vocab={tmp}/latin.txt"), DataError, r"latin\.txt:2: not UTF-8"),
         (_bad("vocab_size=100_000"), DataError, "gives at most"),
