@@ -165,7 +165,7 @@ def _check(predictor: Predictor) -> None:
         is_other = name in ("null_threshold", "threshold", "prompt", "prompt_name")
         if not is_other and (not isinstance(value, Integral) or value < 1):
             raise ValueError(f"`{name}` must be a whole number from 1. Received: {name}={value}")
-    accepted = inspect.signature(getattr(predictor, task.answer_method())).parameters
+    accepted = inspect.signature(predictor.prediction_method()).parameters
     if "max_question" in accepted:
         most = predictor.max_length - tokenizer.scheme.num_added(2) - 1
         if (max_question := options.get("max_question", accepted["max_question"].default)) > most:

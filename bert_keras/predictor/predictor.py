@@ -127,7 +127,7 @@ class PredictorState(abc.ABC):
         Raises:
             ValueError: if it does not, or they are not.
         """
-        method = self._method()
+        method = self.prediction_method()
         known = [
             parameter.name
             for parameter in inspect.signature(method).parameters.values()
@@ -149,7 +149,7 @@ class PredictorState(abc.ABC):
         prompt_of(self.task.options, *(self.options.get(name) for name in _TEXTS))
 
     @abc.abstractmethod
-    def _method(self, is_paired: bool = False) -> Callable[..., Any]:
+    def prediction_method(self, is_paired: bool = False) -> Callable[..., Any]:
         """Return the prediction method of the task; `is_paired`: for pairs of texts."""
 
     def _answering(self) -> Task | BertEncoder:
@@ -239,9 +239,9 @@ class Predictor(
         Returns:
             The result of the method: an answer for each row; a single one for one row.
         """
-        return self._method(bool(more))(texts, *more, **{**self.options, **options})
+        return self.prediction_method(bool(more))(texts, *more, **{**self.options, **options})
 
-    def _method(self, is_paired: bool = False) -> Callable[..., Any]:
+    def prediction_method(self, is_paired: bool = False) -> Callable[..., Any]:
         """Return the prediction method of the task; `is_paired`: for pairs of texts.
 
         A task that is defined outside this package may bring a method that `Predictor` lacks.

@@ -171,7 +171,7 @@ def _options(
 
     task, options = predictor.task, {}
     class_name = type(task).__name__
-    accepted = inspect.signature(getattr(predictor, task.answer_method())).parameters
+    accepted = inspect.signature(predictor.prediction_method()).parameters
     if null_threshold is not None:
         if "null_threshold" not in accepted:
             raise UsageError(
