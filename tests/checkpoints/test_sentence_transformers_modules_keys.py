@@ -212,7 +212,7 @@ def test_an_activation_that_is_not_in_the_table(sentence_folder: Any, tmp_path: 
     values = json.loads(path.read_text())
     for told in ("torch.nn.modules.activation.Softmax", "payload.Tanh", "torch.nn.functional.tanh"):
         path.write_text(json.dumps(values | {"activation_function": told}))
-        with pytest.raises(ArtifactError, match=re.escape(f"the activation {told!r}")):
+        with pytest.raises(ArtifactError, match=re.escape(f"activation {told!r}")):
             module.read(folder)
 
 
