@@ -210,7 +210,9 @@ def _read(path: Path, names: Sequence[str]) -> dict[str, list[Any]]:
             try:
                 value = json.loads(value)
             except ValueError as error:  # a number of 5,000 digits is no JSONDecodeError
-                raise DataError(f"{path}:{number}: not JSON: {error}. Write an object.") from error
+                raise DataError(
+                    f"{path}:{number}: not JSON: {error}. Write a JSON object."
+                ) from error
         elif len(names) == 1:
             value = {names[0]: value}
         missing = [name for name in names if not isinstance(value, dict) or name not in value]

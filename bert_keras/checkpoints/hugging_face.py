@@ -71,11 +71,9 @@ def family_head(class_name: str, config: BertConfig) -> dict[str, Any]:
 def needs_pooler(class_name: str, config: BertConfig) -> bool:
     """Return whether a head of this class needs a pooler that the encoder lacks."""
     task = task_format(class_name)
-    if config.pooler or not (task.has_pair_loss or task.reads_text_vector):
-        return False
-    if task.has_pair_loss:
-        return True
-    return family_head(class_name, config)["hidden_activation"] is None
+    if config.pooler or task.has_pair_loss:
+        return not config.pooler
+    return task.reads_text_vector and (family_head(class_name, config)["hidden_activation"] is None)
 
 
 def new_head_options(class_name: str, config: BertConfig) -> dict[str, Any]:

@@ -108,7 +108,7 @@ _TASK_FORMATS = {  # by class name, which is what files state
     "Pretrainer": TaskFormat(has_pair_loss=True),
     "ElectraPretrainer": TaskFormat(has_generator=True),
 }
-_CLASSIFYING = ("SequenceClassifier", "TokenClassifier", "MultipleChoice")
+_CLASSIFYING = [n for n, task in _TASK_FORMATS.items() if task.has_labels or task.reads_text_vector]
 
 
 def task_format(class_name: str) -> TaskFormat:

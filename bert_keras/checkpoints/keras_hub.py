@@ -244,7 +244,10 @@ class Target:
         task_name, head, arguments = "", None, {}
         names = [name for name, row in BACKBONES.items() if row.family == config.family]
         if not names:
-            raise UsageError(f"KerasHub has no {config.family}. Save it as hugging_face.")
+            raise UsageError(
+                f"KerasHub has no encoder of the family {config.family}. Save the model in the "
+                "format hugging_face."
+            )
         name = names[0]
         if is_task(model):
             name, task_name, head, arguments = write_options(model, config.family)

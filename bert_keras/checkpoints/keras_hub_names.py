@@ -113,7 +113,7 @@ def read_config_of(backbone: Backbone, values: Mapping[str, Any], what: str) -> 
     ours |= {"attention_dropout": ours["dropout"], **backbone.fixed, "family": backbone.family}
     # KerasHub's ALBERT always projects the embeddings; ours does so only for different widths.
     if backbone.family == "albert" and ours["embedding_size"] == ours["hidden_size"]:
-        raise ArtifactError(f"{what}: not supported: embedding_dim=hidden_dim. Supported: less")
+        raise ArtifactError(f"{what}: not supported: embedding_dim=hidden_dim with a projection")
     try:
         return BertConfig.from_dict(ours)
     except ValueError as error:

@@ -161,7 +161,9 @@ class HDF5File(tensors.Tensors):
             name = f"{place}{key}"
             self._seen += 1
             if self._seen > _MOST or name.count("/") > _DEEPEST:
-                raise ArtifactError(f"{self.path}: {name}: too many groups. {COPY_AGAIN}")
+                raise ArtifactError(
+                    f"{self.path}: {name}: deeper or longer than any weights file. {COPY_AGAIN}"
+                )
             if not isinstance(group.get(key, getlink=True), h5py.HardLink):
                 raise ArtifactError(f"{self.path}: {name}: a link is not read. {_WRITE_WHOLE}")
             item = group[key]

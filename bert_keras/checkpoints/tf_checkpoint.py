@@ -128,7 +128,7 @@ class VariableFile(tensors.Tensors):
         from tensorflow.core.protobuf import trackable_object_graph_pb2
 
         if _OBJECTS not in self._stored:
-            raise ArtifactError(f"{self.path}: has no {_OBJECTS}. {COPY_AGAIN}")
+            raise ArtifactError(f"{self.path}: has no {_OBJECTS}. It is of TensorFlow 1.")
         graph = trackable_object_graph_pb2.TrackableObjectGraph()
         content = self._read(_OBJECTS)
         try:

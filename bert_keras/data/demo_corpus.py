@@ -49,7 +49,7 @@ _DOCTEST = re.compile(r">>>( |$)|\$ |% ")
 _WORD = re.compile(r"[(\"'\[]*[A-Za-z][a-z]*(?:['/-][A-Za-z]?[a-z]*)*[.,;:!?)\"'\]]*")
 _SENTENCE_END = re.compile(r"[.!?][\"')]*$")
 # Fields of a syntax tree that hold statements, or the parts of a statement that hold them.
-_BLOCKS = frozenset(("body", "handlers", "orelse", "finalbody", "cases"))
+_STATEMENT_FIELDS = frozenset(("body", "handlers", "orelse", "finalbody", "cases"))
 _SHORT = 5  # words; a shorter line without a full stop is a heading or a label
 
 
@@ -168,8 +168,8 @@ def _docstrings(node: ast.AST) -> Iterator[str]:
         text = ast.get_docstring(node)
         if text:
             yield text
-    # Definitions stand in blocks only. Expressions, the largest part of a tree, are not visited.
-    for block in node._fields:
-        if block in _BLOCKS:
-            for statement in getattr(node, block):
+    # Only these fields have definitions. Expressions, the largest part of a tree, are not visited.
+    for field in node._fields:
+        if field in _STATEMENT_FIELDS:
+            for statement in getattr(node, field):
                 yield from _docstrings(statement)

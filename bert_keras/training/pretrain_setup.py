@@ -357,7 +357,8 @@ def _task_of_checkpoint(recipe: PretrainRecipe, vocab_size: int, *, load_weights
         raise UsageError(
             f"init_checkpoint={recipe.init_checkpoint} has {config.vocab_size} tokens and "
             f"{config.max_positions} positions. Received: a vocabulary of {vocab_size}, "
-            f"sequence_length={recipe.sequence_length}. Give its own vocab=, or shorter rows."
+            f"sequence_length={recipe.sequence_length}. Give vocab= of the checkpoint, or a "
+            "smaller sequence_length="
         )
     return task
 

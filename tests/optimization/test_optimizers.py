@@ -25,7 +25,10 @@ from tests.contracts import TINY, numpy
         ({"layer_decay": 0.0}, r"in \(0, 1\]. Received: layer_decay=0.0"),
         ({"layer_decay": 1.1}, "Received: layer_decay=1.1"),
         ({"unfreeze_every": -1}, "Received: unfreeze_every=-1"),
-        ({"unfreeze_every": 0.5}, "0 or more. Received: unfreeze_every=0.5"),
+        (
+            {"unfreeze_every": 0.5},
+            "whole number of updates, 0 or more. Received: unfreeze_every=0.5",
+        ),
     ],
 )
 def test_bad_values(values: dict[str, Any], message: str):

@@ -183,9 +183,11 @@ def test_the_values_are_read_back(tmp_path: Path) -> None:
     _claim(recipe)
     assert recipe_of(tmp_path) == recipe
     values = dataclasses.asdict(recipe) | {"epochs": 0}
-    for broken in ({"recipe": {"steps": 3}}, {"recipe": None}, {"recipe": values}):
-        (tmp_path / "run.json").write_text(json.dumps(broken))
-        with pytest.raises(ArtifactError, match=r"run\.json: not (of a|a readable) fine-tuning r"):
+    other = "not of a fine-tuning run"
+    unreadable = "not a readable fine-tuning recipe: epochs must be at least 1"
+    for broken, message in (({"steps": 3}, other), (None, other), (values, unreadable)):
+        (tmp_path / "run.json").write_text(json.dumps({"recipe": broken}))
+        with pytest.raises(ArtifactError, match=rf"run\.json: {message}"):
             recipe_of(tmp_path)
 
 
