@@ -100,9 +100,8 @@ def read_config_of(backbone: Backbone, values: Mapping[str, Any], what: str) -> 
     """
     if values.get("num_inner_repetitions", 1) != 1:
         number = values["num_inner_repetitions"]
-        raise ArtifactError(
-            f"{what}: not supported: num_inner_repetitions={number!r:.100}. Supported: 1"
-        )
+        message = f"not supported: num_inner_repetitions={number!r:.100}. Supported: 1"
+        raise ArtifactError(f"{what}: {message}")
     known = {*backbone.keys.values(), *hugging_face_names.KERAS_LAYER, "num_inner_repetitions"}
     file_io.refuse_unknown_keys(what, values, known)
     if missing := sorted(set(backbone.keys.values()) - set(values)):
@@ -113,7 +112,8 @@ def read_config_of(backbone: Backbone, values: Mapping[str, Any], what: str) -> 
     ours |= {"attention_dropout": ours["dropout"], **backbone.fixed, "family": backbone.family}
     # KerasHub's ALBERT always projects the embeddings; ours does so only for different widths.
     if backbone.family == "albert" and ours["embedding_size"] == ours["hidden_size"]:
-        raise ArtifactError(f"{what}: not supported: embedding_dim=hidden_dim with a projection")
+        message = "embedding_dim=hidden_dim. Supported: an ALBERT with two different values"
+        raise ArtifactError(f"{what}: not supported: {message}")
     try:
         return BertConfig.from_dict(ours)
     except ValueError as error:

@@ -128,7 +128,10 @@ class VariableFile(tensors.Tensors):
         from tensorflow.core.protobuf import trackable_object_graph_pb2
 
         if _OBJECTS not in self._stored:
-            raise ArtifactError(f"{self.path}: has no {_OBJECTS}. It is of TensorFlow 1.")
+            raise ArtifactError(
+                f"{self.path}: has no {_OBJECTS}. It is of TensorFlow 1. Save the model again with "
+                "TensorFlow 2, or open the folder of Google's checkpoint of it (bert_config.json)."
+            )
         graph = trackable_object_graph_pb2.TrackableObjectGraph()
         content = self._read(_OBJECTS)
         try:

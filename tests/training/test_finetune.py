@@ -162,11 +162,19 @@ def test_values_that_do_not_fit_the_encoder(finetuned, finetuning, call: Callabl
     assert "layer_decay" in done.err
 
 
-@pytest.mark.parametrize("words", [(), ("seeds=3",), ("nowhere",), ("nowhere.py",)])
-def test_bad_recipe(words: tuple[str, ...], call: Callable, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ((), "The recipe is missing. Write: bert-keras finetune RECIPE"),
+        (("seeds=3",), "The recipe is missing. Write: bert-keras finetune RECIPE"),
+        (("nowhere",), "There is no recipe of that name. Received: 'nowhere'. Known recipes: "),
+        (("nowhere.py",), "There is no recipe file nowhere.py. Correct the path, or name a"),
+    ],
+)
+def test_bad_recipe(words: tuple[str, ...], message: str, call: Callable, tmp_path: Path) -> None:
     done = call(main, *words)
     assert done.code == 2
-    assert done.err.startswith("error: The")
+    assert done.err.startswith(f"error: {message}")
     assert not list(tmp_path.iterdir())
 
 
