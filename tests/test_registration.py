@@ -242,16 +242,12 @@ print(json.dumps([outputs, names, heavy, finders]))
 """
 
 
-# Each import order opens half of the classes, to save time.
 @pytest.mark.parametrize(
-    ("order", "half"), [("import bert_keras, keras", 0), ("import keras, bert_keras", 1)]
+    "order",
+    ["import keras, bert_keras", pytest.param("import bert_keras, keras", marks=pytest.mark.slow)],
 )
-def test_saved_models_open_in_a_new_process(
-    order: str, half: int, saved_models: dict[str, Any]
-) -> None:
-    paths = list(saved_models)
-    in_both = [path for path in paths if not set(every_model.BY_CLASS) & {Path(path).stem}]
-    opened = [*in_both, *[path for path in paths if path not in in_both][half::2]]
+def test_saved_models_open_in_a_new_process(order: str, saved_models: dict[str, Any]) -> None:
+    opened = list(saved_models)
     run = subprocess.run(
         [sys.executable, "-c", _NEW_PROCESS.format(imports=order), *opened],
         cwd=ROOT,

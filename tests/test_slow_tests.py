@@ -6,7 +6,8 @@ import ast
 
 import pytest
 
-from tests.slow_tests import SLOW, is_slow
+from tests.plugins import is_slow
+from tests.slow_tests import SLOW
 from tests.test_architecture import LIBRARY, ROOT, sources
 
 
@@ -62,28 +63,24 @@ def test_every_module_has_a_quick_test() -> None:
         if not (ROOT / mirror).is_file():
             continue  # test_architecture.py says which module needs one
         marked = marks_of((ROOT / mirror).read_text(encoding="utf-8"))
-        for backend, slow in SLOW.items():
-            partly = {name for name, quick in slow.items() if quick}
-            nodes = {name: f"{mirror.as_posix()}::{name}" for name in marked}
-            quick = [
-                name
-                for name, node in nodes.items()
-                if not marked[name] and (node in partly or not is_slow(node, slow))
-            ]
-            if not quick:
+        for backend, table in SLOW.items():
+            slow = table.get(mirror.as_posix())
+            if slow == {} or not any(
+                not is_marked and (slow or {}).get(name) != () for name, is_marked in marked.items()
+            ):
                 missing.append(f"{mirror} of {path} on {backend}")
     assert not missing, "\n".join(missing)
 
 
 def test_every_slow_test_exists() -> None:
     wrong = []
-    for backend, slow in SLOW.items():
-        for entry in slow:
-            path, _, test = entry.partition("::")
+    for backend, table in SLOW.items():
+        for path, tests in table.items():
             if not (ROOT / path).is_file():
                 wrong.append(f"{backend}: {path}")
-            elif test and test not in marks_of((ROOT / path).read_text(encoding="utf-8")):
-                wrong.append(f"{backend}: {entry}")
+                continue
+            there = marks_of((ROOT / path).read_text(encoding="utf-8"))
+            wrong += [f"{backend}: {path}::{test}" for test in tests if test not in there]
     assert not wrong, "\n".join(wrong)
 
 
@@ -100,8 +97,7 @@ def test_every_slow_test_exists() -> None:
 )
 def test_parameters_may_stay(node: str, slow: bool) -> None:
     table = {
-        "tests/test_a.py::test_one": (),
-        "tests/test_a.py::test_two": ("y-1",),
-        "tests/test_b.py": (),
+        "tests/test_a.py": {"test_one": (), "test_two": ("y-1",)},
+        "tests/test_b.py": {},
     }
     assert is_slow(node, table) is slow

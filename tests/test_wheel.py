@@ -71,9 +71,7 @@ def test_the_command_runs_outside_a_checkout(wheel: Path, tmp_path: Path) -> Non
     out = run("bert-keras", "pretrain", "demo", "--quicktest", "export=false", "out=runs/demo")
     assert "report" in out
     (empty / "mine.py").write_text(_MINE)
-    for recipe in ("sst2", "mine.py"):
-        run("bert-keras", "finetune", recipe, "--quicktest", "out=runs/tuned")
-        answer = run("bert-keras", "predict", "runs/tuned", "the film was good")
-        assert '"label"' in answer
-        run("python", "-c", "import shutil; shutil.rmtree('runs/tuned')")
+    run("bert-keras", "finetune", "mine.py", "--quicktest", "out=runs/tuned")
+    answer = run("bert-keras", "predict", "runs/tuned", "the film was good")
+    assert '"label"' in answer
     assert {path.name for path in empty.iterdir()} == {"mine.py", "runs"}

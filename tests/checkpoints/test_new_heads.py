@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import warnings
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -50,9 +52,29 @@ _TASKS = {
 # `SentencePairs` also has losses without labels, so that its labels are tested apart.
 _LABELLED = [name for name in _TASKS if takes_labels(_TASKS[name]) and name != "SentencePairs"]
 _NAMES = ["bad", "fair", "good"]
-_CASES = [(family, name) for family in FAMILIES for name in _LABELLED]
 # Task classes whose heads have the same tensor names in Hugging Face's files.
 _CLASSIFIERS = ("SequenceClassifier", "TokenClassifier", "MultipleChoice")
+
+
+def _cases(names: Sequence[str]) -> pytest.MarkDecorator:
+    """Return a mark for tests of every family, task and origin of the folder.
+
+    All tasks of BERT and one task of every other family run each time; `.ci/full` runs all.
+    """
+    every_time = {
+        (family, names[number % len(names)], number % 2 == 0)
+        for number, family in enumerate(FAMILIES)
+    }
+    every_time |= {("bert", name, theirs) for name in names for theirs in (False, True)}
+    cases = [
+        pytest.param(
+            *case,
+            id=f"{case[0]}-{case[1]}-{'theirs' if case[2] else 'ours'}",
+            marks=[] if case in every_time else [pytest.mark.slow],
+        )
+        for case in itertools.product(FAMILIES, names, (False, True))
+    ]
+    return pytest.mark.parametrize(("family", "name", "theirs"), cases)
 
 
 def test_every_family_has_a_config() -> None:
@@ -100,8 +122,7 @@ def _is_new(model: Any, saved: Any) -> bool:
 # === Labels of a head that the checkpoint has ===
 
 
-@pytest.mark.parametrize("theirs", [False, True], ids=["ours", "theirs"])
-@pytest.mark.parametrize(("family", "name"), _CASES)
+@_cases(_LABELLED)
 def test_the_same_labels_load_the_head_and_other_labels_are_refused(
     family: str, name: str, theirs: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -125,8 +146,7 @@ def test_the_same_labels_load_the_head_and_other_labels_are_refused(
     assert capsys.readouterr().out == ""
 
 
-@pytest.mark.parametrize("theirs", [False, True], ids=["ours", "theirs"])
-@pytest.mark.parametrize(("family", "name"), _CASES)
+@_cases(_LABELLED)
 def test_labels_without_names_are_compared_by_their_number(
     family: str, name: str, theirs: bool, tmp_path: Path
 ) -> None:
@@ -183,8 +203,7 @@ def test_without_weights_any_labels_may_be_given(tmp_path: Path) -> None:
 # === new_head=True ===
 
 
-@pytest.mark.parametrize("theirs", [False, True], ids=["ours", "theirs"])
-@pytest.mark.parametrize(("family", "name"), _CASES)
+@_cases(_LABELLED)
 def test_new_head_makes_a_new_head_over_the_head_that_is_there(
     family: str, name: str, theirs: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -279,21 +298,19 @@ def test_load_checkpoint_takes_new_head(tmp_path: Path) -> None:
 # === The head of another task ===
 
 
-@pytest.mark.parametrize("theirs", [False, True], ids=["ours", "theirs"])
-@pytest.mark.parametrize("family", FAMILIES)
-@pytest.mark.parametrize("written", _CLASSIFIERS)
+@_cases(_CLASSIFIERS)
 def test_the_head_of_another_task_is_refused_by_name(
-    written: str, family: str, theirs: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    family: str, name: str, theirs: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    options = {} if written == "MultipleChoice" else {"num_classes": 1}
-    folder = _folder(family, written, tmp_path, theirs=theirs, **options)
+    options = {} if name == "MultipleChoice" else {"num_classes": 1}
+    folder = _folder(family, name, tmp_path, theirs=theirs, **options)
     saved = load_checkpoint(folder)
-    for name in _CLASSIFIERS:
-        if name == written:
+    for other in _CLASSIFIERS:
+        if other == name:
             continue
-        task_class: Any = getattr(models, name)
-        is_labelled = name != "MultipleChoice"
-        with pytest.raises(ArtifactError, match=f"of a {written}, not of a {name}:") as error:
+        task_class: Any = getattr(models, other)
+        is_labelled = other != "MultipleChoice"
+        with pytest.raises(ArtifactError, match=f"of a {name}, not of a {other}:") as error:
             task_class.from_preset(folder)
         assert "new_head=True" in str(error.value)
         assert ("labels=[…]" in str(error.value)) == is_labelled

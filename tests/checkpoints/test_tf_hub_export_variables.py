@@ -12,10 +12,11 @@ import pytest
 from bert_keras import BertEncoder, MaskedLM, load_checkpoint
 from bert_keras.errors import ArtifactError
 from tests import contracts
-from tests.checkpoints.test_tf_hub_export import changed, write
 from tests.contracts import TINY
 
 tf = pytest.importorskip("tensorflow")
+
+from tests.checkpoints.test_tf_hub_export import changed, write  # noqa: E402
 
 
 @pytest.fixture(scope="module")

@@ -23,6 +23,8 @@ if keras.backend.backend() != "tensorflow":
     pytest.skip("SavedModels are written on the TensorFlow backend", allow_module_level=True)
 pytest.importorskip("tensorflow")
 
+# Each test starts a process with tf_keras or saved_model_cli.
+pytestmark = pytest.mark.slow
 CLOSE = {"atol": 1e-5, "rtol": 0}
 VOCABULARY = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abcdefgh", "good", "bad"]
 

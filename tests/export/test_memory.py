@@ -19,6 +19,7 @@ if keras.backend.backend() != "tensorflow":
 if not Path("/proc/self/statm").is_file():
     pytest.skip("this platform does not tell what a process has", allow_module_level=True)
 
+pytestmark = pytest.mark.slow  # ten thousand calls
 VOCABULARY = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abcdefgh", "##b"]
 CALLS, WARM, MOST = 10_000, 500, 16  # `MOST` is a limit in MB
 

@@ -32,8 +32,8 @@ OTHERS = {"tensorflow": "torch", "torch": "litert", "jax": "onnx"}[BACKEND]
 TASKS = ("labels", "pairs", "entities", "questions", "choices", "vectors", "fills", "crf")
 TASKS += ("numbers", "several", "cosines", "encoder")
 EXPORTS = [(name, task) for name in OWN for task in TASKS] + [(OTHERS, "labels")]
-# These tasks run always, because their inputs differ most. `.ci/full` tests all tasks.
-FEW = ("labels", "choices", "fills")
+# These run every time: the tasks whose inputs differ most. `.ci/full` tests all tasks.
+FEW = {("onnx", "labels"), ("onnx", "choices"), ("torch", "fills"), (OTHERS, "labels")}
 READERS = {
     "onnx": "onnxruntime",
     "openvino": "openvino",
@@ -125,7 +125,7 @@ CASES = [
         id="/".join(pair),
         marks=[
             pytest.mark.skipif(bool(LACKING[pair[0]]), reason=LACKING[pair[0]] or "nothing"),
-            *([] if pair[1] in FEW else [pytest.mark.slow]),
+            *([] if pair in FEW else [pytest.mark.slow]),
         ],
     )
     for pair in EXPORTS
@@ -138,11 +138,22 @@ def tasks() -> dict[str, Any]:
 
 
 @pytest.fixture(scope="module")
-def inputs(tasks, naughty: list[str]) -> dict[str, np.ndarray]:
-    """Return the inputs of each task for 500 texts, by task, row and name."""
+def exports(request: pytest.FixtureRequest) -> list[tuple[str, str]]:
+    """Return the formats and tasks of the selected tests."""
+    selected = {
+        (item.callspec.params["name"], item.callspec.params["task"])
+        for item in request.session.items
+        if item.path == request.path and "task" in getattr(item, "fixturenames", ())
+    }
+    return [pair for pair in EXPORTS if pair in selected and not LACKING[pair[0]]]
+
+
+@pytest.fixture(scope="module")
+def inputs(exports, tasks, naughty: list[str]) -> dict[str, np.ndarray]:
+    """Return the inputs of each exported task for 500 texts, by task, row and name."""
     found, texts = {}, texts_with(naughty, TEXTS)
-    for name, task in tasks.items():
-        columns, axes = columns_of(name, texts), input_axes(task)
+    for name in {task for _, task in exports}:
+        columns, axes = columns_of(name, texts), input_axes(tasks[name])
         for start in range(0, TEXTS, ROWS):
             part = clients.part_of_columns(columns, start, start + ROWS)
             ids = clients.as_ids(part, Tokenizer(VOCABULARY), axes, max_length=LENGTH)
@@ -151,15 +162,9 @@ def inputs(tasks, naughty: list[str]) -> dict[str, np.ndarray]:
 
 
 @pytest.fixture(scope="module")
-def results(request, tasks, inputs, naughty: list[str], tmp_path_factory) -> dict[str, np.ndarray]:
+def results(exports, tasks, inputs, naughty: list[str], tmp_path_factory) -> dict[str, np.ndarray]:
     """Return the outputs of a new process, from folders that were moved after the export."""
     written, folder = tmp_path_factory.mktemp("written"), tmp_path_factory.mktemp("moved")
-    selected = {
-        (item.callspec.params["name"], item.callspec.params["task"])
-        for item in request.session.items
-        if item.path == request.path and "task" in getattr(item, "fixturenames", ())
-    }
-    exports = [pair for pair in EXPORTS if pair in selected and not LACKING[pair[0]]]
     for name, task in exports:
         made = written / name / task
         runtime_model(tasks[task], Tokenizer(VOCABULARY), made, name, pairs=task in PAIRS)

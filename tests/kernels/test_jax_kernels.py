@@ -6,7 +6,6 @@ from itertools import combinations
 from typing import Any
 
 import jax
-import keras
 import numpy as np
 import pytest
 from jax import numpy as jnp
@@ -14,9 +13,6 @@ from keras import ops
 
 from bert_keras import kernels
 from bert_keras.kernels import jax_kernels
-
-if keras.backend.backend() != "jax":
-    pytest.skip("attention of the jax backend", allow_module_level=True)
 
 BATCH, QUERIES, KEYS, HEADS, SIZE = 5, 7, 9, 2, 8
 DRAW = np.random.default_rng(3)
@@ -140,9 +136,6 @@ def test_sizes_that_are_not_known_are_left_to_keras() -> None:
 
 # === JAX's kernels: statistics of dropout, and derivatives in every mode ===
 
-
-if keras.backend.backend() != "jax":
-    pytest.skip("kernels of the jax backend", allow_module_level=True)
 
 _COUNT = 1 << 19
 _RATE = 0.1

@@ -6,7 +6,6 @@ from types import SimpleNamespace
 from typing import Any
 
 import jax
-import keras
 import numpy as np
 import pytest
 from jax import numpy as jnp
@@ -14,9 +13,6 @@ from jax import numpy as jnp
 from bert_keras import BertEncoder, kernels
 from bert_keras.kernels import jax_kernels
 from tests.contracts import TINY
-
-if keras.backend.backend() != "jax":
-    pytest.skip("attention of the jax backend", allow_module_level=True)
 
 DRAW = np.random.default_rng(11)
 QUERY, KEY, VALUE = (jnp.asarray(DRAW.normal(size=(4, 6, 2, 8)), jnp.float32) for _ in range(3))

@@ -8,7 +8,6 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import keras
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -18,9 +17,6 @@ from bert_keras import kernels
 from bert_keras.kernels import tensorflow_kernels
 from bert_keras.kernels.tensorflow_kernels import recomputed, with_gradient
 from tests.kernels.test_tensorflow_kernels_operations import KERNELS, X
-
-if keras.backend.backend() != "tensorflow":
-    pytest.skip("gradients of the tensorflow backend", allow_module_level=True)
 
 DIFFERENTIABLE = [name for name in KERNELS if name != "is_highest"]
 

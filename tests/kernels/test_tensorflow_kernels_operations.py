@@ -4,15 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 
 from bert_keras.kernels import tensorflow_kernels
-
-if keras.backend.backend() != "tensorflow":
-    pytest.skip("kernels of the tensorflow backend", allow_module_level=True)
 
 X = np.linspace(-2.0, 2.0, 30, dtype="float32").reshape(2, 3, 5)
 LABELS = np.array([[0, 4, 2], [1, 1, 3]], "int32")

@@ -5,12 +5,8 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
-import keras
 import pytest
 
-pytestmark = pytest.mark.skipif(
-    keras.backend.backend() != "torch", reason="this backend has other products"
-)
 SHAPES = ((3, 5, 16), (5, 16), (1, 1, 16), (0, 16), (2, 0, 16))
 
 

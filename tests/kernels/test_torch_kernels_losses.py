@@ -4,12 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-import keras
 import pytest
 
-pytestmark = pytest.mark.skipif(
-    keras.backend.backend() != "torch", reason="this backend has other losses"
-)
 CLASSES = 7
 
 

@@ -5,14 +5,10 @@ test_kernels.py compares them with Keras's operations.
 
 from __future__ import annotations
 
-import keras
 import pytest
 import torch
 
 from bert_keras.kernels import torch_kernels
-
-if keras.backend.backend() != "torch":
-    pytest.skip("kernels of the torch backend", allow_module_level=True)
 
 
 def test_dropout_of_a_shape_alone() -> None:

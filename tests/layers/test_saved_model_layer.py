@@ -199,6 +199,7 @@ print(SavedModelLayer(sys.argv[1])(["a b"])["input_word_ids"][0, :4].numpy().tol
 """
 
 
+@pytest.mark.slow
 @needs_tensorflow
 def test_a_preprocessor_imports_tensorflow_text_or_says_that_it_is_needed(
     encoder: BertEncoder, tmp_path: Path

@@ -397,7 +397,9 @@ ignores_transposition = pytest.mark.filterwarnings(
 
 
 @ignores_transposition
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize(
+    "name", [*NAMES[:3], *(pytest.param(name, marks=pytest.mark.slow) for name in NAMES[3:])]
+)
 def test_what_was_trained_is_what_is_loaded(name: str, tmp_path: Path) -> None:
     cells = {
         change: [
@@ -409,6 +411,16 @@ def test_what_was_trained_is_what_is_loaded(name: str, tmp_path: Path) -> None:
         if change != TOGETHER and (name in NAMES[:3] or change not in OF_AN_ENCODER)
     }
     _check(name, cells, tmp_path)
+
+
+@ignores_transposition
+@pytest.mark.parametrize("name", NAMES[3:])
+def test_a_task_is_loaded_as_it_was_trained(name: str, tmp_path: Path) -> None:
+    """A task with all changes at once is equal after loading.
+
+    The slow cases above make them one by one.
+    """
+    _check(name, {TOGETHER: [FILE, PRESET, CLONE]}, tmp_path)
 
 
 # === Views ===

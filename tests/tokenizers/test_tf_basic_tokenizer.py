@@ -7,13 +7,14 @@ from itertools import pairwise
 import pytest
 
 from bert_keras.tokenizers.basic_tokenizer import code_point_table
-from bert_keras.tokenizers.tf_basic_tokenizer import (
-    NO_SPECIAL,
-    InGraphWords,
-)
 from bert_keras.tokenizers.vocabulary import SPECIAL_TOKENS
 
 tf = pytest.importorskip("tensorflow")
+
+from bert_keras.tokenizers.tf_basic_tokenizer import (  # noqa: E402
+    NO_SPECIAL,
+    InGraphWords,
+)
 
 HIGH, LOW = "\U0001d16d", "\u1b44"  # These are spacing marks of the combining classes 226 and 9.
 

@@ -14,11 +14,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bert_keras.tokenizers import Encoding, Tokenizer
-from bert_keras.tokenizers.tf_tokenizer import InGraphTokenizer
 from bert_keras.tokenizers.vocabulary import SPECIAL_TOKENS
 
 tf = pytest.importorskip("tensorflow")
 pytest.importorskip("tensorflow_text")
+
+from bert_keras.tokenizers.tf_tokenizer import InGraphTokenizer  # noqa: E402
 
 SWITCHES = {
     "uncased": {},
@@ -51,7 +52,17 @@ HARD = [
 ]
 
 
-@pytest.fixture(scope="module", params=SWITCHES)
+# The other two sets of switches are combinations of these. `.ci/full` runs all.
+_EVERY_TIME = ("uncased", "accents_stripped")
+
+
+@pytest.fixture(
+    scope="module",
+    params=[
+        pytest.param(name, marks=[] if name in _EVERY_TIME else [pytest.mark.slow])
+        for name in SWITCHES
+    ],
+)
 def tokenizer(request) -> Tokenizer:
     """Return a tokenizer that knows each character of the test.
 
@@ -193,6 +204,7 @@ def test_eager_tf_data_and_reloaded_are_the_same(tokenizer, in_graph, tmp_path: 
     assert (tmp_path / "two" / "assets" / "vocab.txt").is_file()
 
 
+@pytest.mark.slow
 @pytest.mark.data
 @pytest.mark.parametrize(
     ("vocabulary", "switches"),

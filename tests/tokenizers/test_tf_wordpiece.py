@@ -7,6 +7,8 @@ from collections.abc import Sequence
 
 import pytest
 
+pytest.importorskip("tensorflow")
+
 from bert_keras.tokenizers.tf_wordpiece import (
     FIRST_ROOT,
     INNER_ROOT,

@@ -7,15 +7,16 @@ import random
 import pytest
 
 from bert_keras.tokenizers import Tokenizer
-from bert_keras.tokenizers.tf_basic_tokenizer import NO_SPECIAL
-from bert_keras.tokenizers.tf_wordpiece import (
-    FastPieces,
-    PortablePieces,
-)
 from bert_keras.tokenizers.vocabulary import SPECIAL_TOKENS
 
 tf = pytest.importorskip("tensorflow")
 pytest.importorskip("tensorflow_text")
+
+from bert_keras.tokenizers.tf_basic_tokenizer import NO_SPECIAL  # noqa: E402
+from bert_keras.tokenizers.tf_wordpiece import (  # noqa: E402
+    FastPieces,
+    PortablePieces,
+)
 
 PIECES = ["a", "ab", "abc", "##b", "##bc", "##cd", "##c", "b", "中", "##中", "##abcab", "ba", "##a"]
 VOCABULARY = [*SPECIAL_TOKENS, *PIECES]

@@ -54,15 +54,20 @@ def _contents(folder: Path) -> dict[Path, bytes | None]:
 
 
 @pytest.mark.usefixtures("quick_demo")
-@pytest.mark.parametrize("recipe", known_recipes())
-def test_quicktest_of_every_recipe(recipe: str, tmp_path: Path, call: Callable) -> None:
+@pytest.mark.parametrize(
+    ("recipe", "exports"),
+    [
+        *((recipe, recipe == "demo") for recipe in known_recipes()),
+        pytest.param("electra_demo", True, marks=pytest.mark.slow),
+    ],
+)
+def test_quicktest_of_every_recipe(
+    recipe: str, exports: bool, tmp_path: Path, call: Callable
+) -> None:
     """The quick test of every recipe writes all files; `demo` and `electra_demo` also export."""
     if recipe != "demo" and keras.backend.backend() != "torch":
         pytest.skip("one backend for all recipes")
-    exports = (
-        recipe in ("demo", "electra_demo")
-        and importlib.util.find_spec("tensorflow_text") is not None
-    )
+    exports = exports and importlib.util.find_spec("tensorflow_text") is not None
     done = call(main, recipe, "--quicktest", f"export={exports}", "out=run")
     assert done.code == 0, done.err
     folder = tmp_path / "run"

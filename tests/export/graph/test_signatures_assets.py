@@ -31,6 +31,7 @@ def encoder() -> BertEncoder:
     return BertEncoder(TINY.replace(vocab_size=len(VOCABULARY), max_positions=64))
 
 
+@pytest.mark.slow
 def test_labels_and_card(encoder: BertEncoder, tmp_path: Path) -> None:
     task = SequenceClassifier(encoder, 2, labels=["gut", "schlecht"])
     extra = exported(task, tmp_path, max_length=16) / signatures.EXTRA
@@ -42,6 +43,7 @@ def test_labels_and_card(encoder: BertEncoder, tmp_path: Path) -> None:
         assert row in page
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("make", [lambda e: SequenceClassifier(e, 2), MultipleChoice])
 def test_warm_up_requests_are_answered(make, encoder: BertEncoder, tmp_path: Path) -> None:
     """The model answers the warm-up requests, which TensorFlow Serving's own classes can read."""

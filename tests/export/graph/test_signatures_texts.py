@@ -147,6 +147,7 @@ def test_signatures(make, inputs: str, outputs: set[str], others: dict, exported
     assert len(model.variables) == len(task.variables) == len(names)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("make", "other"),
     [(_classifier, "texts"), (SentenceEncoder, "vectors")],
@@ -158,6 +159,7 @@ def test_two_texts_by_default(make, other: str, tmp_path: Path) -> None:
     assert set(model.signatures[other].structured_input_signature[1]) == {"text"}
 
 
+@pytest.mark.slow
 def test_options(tmp_path: Path) -> None:
     task = SequenceClassifier(BertEncoder(CONFIG), 4)
     run = saved(task, tmp_path, top_k=2).signatures["serving_default"]
@@ -176,6 +178,7 @@ def test_portable_has_no_operation_of_tensorflow_text(exported, tmp_path: Path) 
     assert b"FastWordpiece" not in operations[1]
 
 
+@pytest.mark.slow
 def test_encoder_without_segments_and_pooler_but_with_everything_inside(tmp_path):
     config = CONFIG.replace(num_layers=2, num_segments=0, pooler=False)
     encoder = BertEncoder(config, hidden_states=True, attentions=True, dtype="mixed_bfloat16")
@@ -214,6 +217,7 @@ def test_rows_without_a_token_are_no_answer(tmp_path):
     assert outputs["scores"].numpy().sum() == pytest.approx(1, abs=1e-5)
 
 
+@pytest.mark.slow
 def test_one_text_or_many_give_the_same(exported):
     run = exported(MaskedLM).model.signatures["serving_default"]
     texts = ["[MASK]", "a [MASK] b [MASK] c a b c", "c [MASK]"]

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+import keras
 import numpy as np
 import pytest
 
@@ -19,6 +20,9 @@ from bert_keras.models import (
     TokenClassifier,
 )
 from tests.contracts import TINY, as_trained, inputs_of, numpy
+
+if keras.backend.backend() != "torch":
+    collect_ignore = ["test_torch_export.py"]  # PyTorch's programs are written on its backend
 
 # These models have every input and output, and every layer with operations of its own.
 _ODD = TINY.replace(position_embedding="relative_key_query", embedding_size=4, num_segments=0)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import ast
+import functools
 import importlib
 import inspect
 import json
 import re
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -33,7 +35,7 @@ SCHEMES = {
     "bioes": ["O", "B-X", "I-X", "E-X", "S-X"],
     "bilou": ["U-A", "O", "L-A", "B-A", "I-A"],
     "bare": ["B", "I", "O"],
-    "others": ["O", "B-PER", "noun", "I-PER"],
+    "others": ["O", "B-PER", "noun", "I-PER", "I-LOC"],
 }
 LETTERS = "aB1 .,(-'’s$_\t\n\u3000中国、，：；あé\u0301😀\u200d\ufe0f\x00]½–—S"
 
@@ -57,14 +59,44 @@ def _tagger(
     return Predictor(task, Tokenizer(VOCABULARY, lowercase=lowercase), max_length=max_length)
 
 
+Export = Callable[..., tuple[Predictor, Path]]
+
+
+@pytest.fixture(scope="module")
+def exported(tmp_path_factory: pytest.TempPathFactory) -> Export:
+    """Return a function that returns a predictor and its exported folder.
+
+    Models that differ only in the names of their labels and in `max_length` share one ONNX file.
+    `entities.json` is written for each.
+    """
+    pytest.importorskip("onnxruntime")
+
+    @functools.cache
+    def written(number: int, crf: bool, lowercase: bool) -> tuple[list[np.ndarray], Path]:
+        names = [f"B-{label}" for label in range(number)]
+        first = _tagger(names, crf=crf, lowercase=lowercase)
+        path = tmp_path_factory.mktemp("exported") / "tagger"
+        runtime_model(first.task, first.tokenizer, path, max_length=first.max_length)
+        return first.task.get_weights(), path
+
+    def export(scheme: str, *, crf: bool = False, max_length: int = 12) -> tuple[Predictor, Path]:
+        labels, lowercase = SCHEMES[scheme], scheme != "bare"
+        weights, path = written(len(labels), crf, lowercase)
+        predictor = _tagger(labels, crf=crf, lowercase=lowercase, max_length=max_length)
+        predictor.task.set_weights(weights)
+        entity_rules.write(predictor, path)
+        return predictor, path
+
+    return export
+
+
 @pytest.mark.parametrize(
     ("scheme", "crf"), [*((name, False) for name in SCHEMES), ("bio", True), ("others", True)]
 )
-def test_the_client_finds_what_the_predictor_finds(scheme: str, crf: bool, tmp_path: Path) -> None:
-    pytest.importorskip("onnxruntime")
-    predictor, texts = _tagger(SCHEMES[scheme], crf=crf, lowercase=scheme != "bare"), _texts()
-    path = tmp_path / "tagger"
-    runtime_model(predictor.task, predictor.tokenizer, path, max_length=predictor.max_length)
+def test_the_client_finds_what_the_predictor_finds(
+    scheme: str, crf: bool, exported: Export
+) -> None:
+    (predictor, path), texts = exported(scheme, crf=crf), _texts()
     find = EntityFinder(path)
     expected = predictor.predict_entities(texts)
     assert sum(map(len, expected)) > 20
@@ -77,11 +109,9 @@ def test_the_client_finds_what_the_predictor_finds(scheme: str, crf: bool, tmp_p
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)
-def test_the_short_client_finds_them_too(scheme: str, tmp_path: Path) -> None:
-    pytest.importorskip("onnxruntime")
-    predictor = _tagger(SCHEMES[scheme], crf=False, lowercase=scheme != "bare", max_length=64)
-    runtime_model(predictor.task, predictor.tokenizer, tmp_path / "tagger", max_length=64)
-    opened = load(tmp_path / "tagger")
+def test_the_short_client_finds_them_too(scheme: str, exported: Export) -> None:
+    predictor, path = exported(scheme, max_length=64)
+    opened = load(path)
     tokenizer = opened[1]
     texts = [text for text in _texts() if len(tokenizer.encode(text).ids) < 64]
     assert len(texts) > 20

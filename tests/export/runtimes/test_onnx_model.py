@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import logging
 import sys
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 
 import keras
@@ -45,6 +47,19 @@ def test_quantised(quantization: str, tolerance: float, check) -> None:
     check("pretrainer", onnx_model.write, "model.onnx", opened, **options)
 
 
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """Return a function that exports a model once, for all tests that only read its file."""
+
+    @functools.cache
+    def write(name: str) -> Path:
+        path = tmp_path_factory.mktemp("written") / "model.onnx"
+        onnx_model.write(MODELS[name](), path, None)
+        return path
+
+    return write
+
+
 def test_the_runtime_knows_what_it_reads(tmp_path: Path) -> None:
     """ONNX Runtime fuses residual sums with layer normalisations, and fuses GELUs.
 
@@ -71,9 +86,10 @@ def test_the_runtime_knows_what_it_reads(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["pretrainer", "pairs"])
-def test_only_open_sizes_have_names_and_all_weights_are_read(name: str, tmp_path: Path) -> None:
-    onnx_model.write(MODELS[name](), tmp_path / "model.onnx", None)
-    graph = onnx.load(tmp_path / "model.onnx").graph
+def test_only_open_sizes_have_names_and_all_weights_are_read(
+    name: str, written: Callable[[str], Path]
+) -> None:
+    graph = onnx.load(written(name)).graph
     named = {
         size.dim_param
         for tensor in (*graph.input, *graph.value_info, *graph.output)
@@ -114,9 +130,8 @@ def test_nothing_begins_to_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     assert (logging.root.level, logging.root.handlers) == (level, [])
 
 
-def test_open_axes_have_names(tmp_path: Path) -> None:
-    onnx_model.write(MODELS["pretrainer"](), tmp_path / "model.onnx", None)
-    graph = onnx.load(tmp_path / "model.onnx").graph
+def test_open_axes_have_names(written: Callable[[str], Path]) -> None:
+    graph = onnx.load(written("pretrainer")).graph
     found = {
         tensor.name: [
             axis.dim_param or axis.dim_value for axis in tensor.type.tensor_type.shape.dim

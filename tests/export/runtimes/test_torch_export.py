@@ -4,15 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import keras
 import pytest
 import torch
 
 from bert_keras.export.runtimes import torch_export
 from tests.export.runtimes.conftest import MODELS
-
-if keras.backend.backend() != "torch":
-    pytest.skip("PyTorch's programs are written on its backend", allow_module_level=True)
 
 
 def opened(path: Path):
