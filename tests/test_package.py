@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.metadata
 import inspect
+import os
 import re
 import subprocess
 import sys
@@ -218,7 +219,10 @@ sys.exit(code)
 def test_the_tests_need_no_package_but_those_of_dev() -> None:
     """All test files can be imported where only one backend is installed, as in the README."""
     command = [sys.executable, "-c", _COLLECTING, keras.backend.backend()]
-    run = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    variables = {**os.environ, "BERT_KERAS_REQUIRE_REFERENCE": "0"}
+    run = subprocess.run(
+        command, cwd=ROOT, env=variables, capture_output=True, text=True, check=False
+    )
     assert run.returncode == 0, run.stdout[-2_000:] + run.stderr[-2_000:]
 
 
