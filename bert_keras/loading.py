@@ -100,10 +100,14 @@ def from_keras_hub(model: Any, *, dtype: Any = None, **options: Any) -> BertEnco
             (becomes `SequenceClassifier`), a masked LM (`MaskedLM`) or a text embedder
             (`SentenceEncoder`). Its preprocessor is ignored.
         dtype: Keras dtype policy; None for the global one.
-        options: options of our class that KerasHub's class does not have, such as `labels`.
+        options: arguments of our class, such as `labels`. They replace those of KerasHub's model.
+
+    Returns:
+        A `BertEncoder` for a backbone, a task for a task.
 
     Raises:
-        UsageError: if the class is unknown, or has a value that our class does not support.
+        UsageError: if the class is not supported, or the model has a setting that our class does
+            not support.
     """
     source = keras_hub.Source.of(model)
     if source.class_name is None:

@@ -23,10 +23,13 @@ _MAY_BE_SKIPPED = re.compile(r"backend|platform|as root|no real test data")
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Give each process of `pytest -n` its own CPU cores.
+    """Give each process of `pytest -n` its own CPU cores, and keep the order of the files.
 
-    On shared cores, the threads of several processes slow each other by busy waiting.
+    On shared cores, the threads of several processes slow each other by busy waiting. pytest-xdist
+    would run the files with the fewest tests at the end. Some of these take a minute, in which the
+    other processes would wait.
     """
+    config.option.loadscopereorder = False
     worker = getattr(config, "workerinput", None)
     if worker is None or not hasattr(os, "sched_setaffinity"):
         return

@@ -331,7 +331,8 @@ class PickledTensors(Tensors):
         rename: see `TensorFile`.
 
     Raises:
-        ArtifactError: if it holds anything but tensors.
+        ArtifactError: if PyTorch cannot read the file, or it is not a dictionary of whole, dense
+            tensors.
         ImportError: if PyTorch is not installed.
     """
 
@@ -343,7 +344,7 @@ class PickledTensors(Tensors):
             loaded = torch.load(path, map_location="cpu", weights_only=True)
         except Exception as error:  # a damaged or hostile pickle can raise any type
             raise ArtifactError(
-                f"{path}: PyTorch cannot read it as weights alone ({str(error)[:300]}). Take a "
+                f"{path}: PyTorch cannot read it as weights alone ({str(error)[:300]}). Use a "
                 f"{WEIGHTS}, or save the state_dict of the model again."
             ) from error
         if not isinstance(loaded, dict) or not all(map(torch.is_tensor, loaded.values())):
@@ -352,6 +353,7 @@ class PickledTensors(Tensors):
             )
         for name, tensor in loaded.items():
             is_dense = tensor.layout == torch.strided and tensor.device.type == "cpu"
+            # A damaged file may declare a larger shape than it has numbers for.
             if (
                 not isinstance(name, str)
                 or not is_dense

@@ -101,7 +101,7 @@ def is_text(x: Any) -> bool:
     return False
 
 
-def is_plain(column: Any) -> bool:
+def is_all_str(column: Any) -> bool:
     """Return whether a column is a list or a tuple of nothing but plain str."""
     return type(column) in (list, tuple) and set(map(type, column)) <= {str}
 
@@ -137,7 +137,7 @@ def words_of_rows(name: str, column: Any, places: Sequence[str] = ()) -> list[li
     rows: list[list[str]] = []
     row_name = _row_names(places)
     for number, row in enumerate(values_of(name, column)):
-        if is_plain(row):
+        if is_all_str(row):
             rows.append(list(row))
             continue
         with errors.row():
@@ -176,7 +176,7 @@ def _converted(
         places: "file:line" of every row, or ().
         kind: what one value is, for messages: "text" or "label".
     """
-    if is_plain(column):
+    if is_all_str(column):
         return cast("list[Any]", column) if isinstance(column, list) else list(column)
     errors = ErrorCollector()
     values = values_of(name, column, kind)

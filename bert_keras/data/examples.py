@@ -16,7 +16,7 @@ from typing import Any, cast
 
 from bert_keras.data.columns import (
     ErrorCollector,
-    is_plain,
+    is_all_str,
     labels_of,
     texts_of,
     values_of,
@@ -52,7 +52,7 @@ class Texts:
             self,
             texts=_texts("texts", self.texts, self.places),
             pairs=None if self.pairs is None else _texts("pairs", self.pairs, self.places),
-            targets=_labels("targets", self.targets, self.places),
+            targets=_targets("targets", self.targets, self.places),
         )
         _require_equal(texts=self.texts, pairs=self.pairs, targets=self.targets, places=self.places)
 
@@ -192,7 +192,7 @@ class Choices:
             self,
             prompts=_texts("prompts", self.prompts, self.places),
             options=_rows("options", self.options, self.places),
-            answers=_labels("answers", self.answers, self.places),
+            answers=_targets("answers", self.answers, self.places),
         )
         _require_equal(
             prompts=self.prompts, options=self.options, answers=self.answers, places=self.places
@@ -233,21 +233,21 @@ def _set(examples: Any, **columns: Any) -> None:
 
 def _texts(name: str, column: Any, places: Sequence[str]) -> Sequence[str]:
     """Return a column as plain str: `texts_of`, but a tuple of these stays as it is, too."""
-    return column if is_plain(column) else texts_of(name, column, places)
+    return column if is_all_str(column) else texts_of(name, column, places)
 
 
 def _rows(name: str, column: Any, places: Sequence[str]) -> Any:
     """Return a column of lists of str as plain str, without a copy if it is such already."""
     if isinstance(column, list | tuple):
         rows = cast("Sequence[Any]", column)
-        if all(map(is_plain, rows)):
+        if all(map(is_all_str, rows)):
             return rows
     return words_of_rows(name, column, places)
 
 
-def _labels(name: str, column: Any, places: Sequence[str]) -> Any:
-    """Return a column of labels or scores as plain Python values; a tuple stays a tuple."""
-    if column is None or is_plain(column):
+def _targets(name: str, column: Any, places: Sequence[str]) -> Any:
+    """Return a column of targets as plain Python values; tuples stay tuples, None stays None."""
+    if column is None or is_all_str(column):
         return column
     labels = labels_of(name, column, places)
     return tuple(labels) if isinstance(column, tuple) else labels

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Sentences(NamedTuple):
-    """Sentences of 1 to `room` tokens.
+    """Sentences that fit in a row.
 
     Sentence i has the tokens from `offsets[i]` up to `offsets[i + 1]` of the corpus. Document i has
     the sentences from `documents[i]` up to `documents[i + 1]`.
@@ -27,20 +27,24 @@ class Sentences(NamedTuple):
 
 
 def sentences(corpus: Corpus, room: int) -> Sentences:
-    """Return the sentences of a corpus. Those of more than `room` tokens are cut into equal pieces.
+    """Return the sentences of a corpus; long ones are split, so that each fits in a row.
 
-    Then every sentence fits in a row. Empty documents are dropped.
+    Args:
+        corpus: tokenised corpus.
+        room: maximum number of tokens of a sentence. A longer one is split into the fewest pieces
+            of at most `room` tokens, whose lengths differ by at most one.
     """
     starts, documents = np.asarray(corpus.sentence_starts), np.asarray(corpus.document_starts)
     lengths = np.diff(starts)
     pieces = -(-lengths // room)
+    # np.unique drops a document without sentences.
     if np.all(pieces == 1):
         return Sentences(starts, np.unique(documents))
-    first = np.concatenate(([0], np.cumsum(pieces)))
-    sentence = np.repeat(np.arange(len(lengths)), pieces)
-    piece = np.arange(first[-1], dtype=np.int64) - first[sentence]
-    cuts = starts[sentence] + lengths[sentence] * piece // pieces[sentence]
-    return Sentences(np.append(cuts, starts[-1]), np.unique(first[documents]))
+    first_piece = np.concatenate(([0], np.cumsum(pieces)))
+    sentence_of = np.repeat(np.arange(len(lengths)), pieces)
+    piece_in = np.arange(first_piece[-1], dtype=np.int64) - first_piece[sentence_of]
+    cuts = starts[sentence_of] + lengths[sentence_of] * piece_in // pieces[sentence_of]
+    return Sentences(np.append(cuts, starts[-1]), np.unique(first_piece[documents]))
 
 
 def check_sentences(corpus: Corpus, text: Sentences, loss: str) -> None:

@@ -205,17 +205,20 @@ class AnswerMethods(TextMethods):
         max_pieces: int = 30,
         n_best: int = 20,
     ) -> Any:
-        """Return the answer to each question in its context: context[start:end].
+        """Return the answer to each question: a span of its context, or no answer.
+
+        Lengths are in pieces, the tokens of the tokenizer.
 
         Args:
             questions: questions, or one question.
             contexts: contexts of any length, as many as questions, or one context.
-            null_threshold: return no answer ("") if its logit exceeds that of the best span by
-                more than this. None always returns a span.
-            stride: doc stride: number of pieces from one part of a long context to the next.
+            null_threshold: return no answer ("") if the logit of "no answer" exceeds that of the
+                best span by more than this. None returns the best span, if there is one.
+            stride: doc stride: number of pieces from the start of one window of a long context
+                to the start of the next.
             max_question: maximum number of pieces of a question; the rest is truncated.
             max_pieces: maximum number of pieces of an answer.
-            n_best: number of answers in the softmax that gives the probability.
+            n_best: number of best spans in the softmax that gives `Answer.score`.
 
         Returns:
             An `Answer` for each question; a single one for one question.

@@ -146,7 +146,8 @@ def words_of(text: str) -> list[tuple[int, int]]:
     """Split a text into words, as corpora of tagged words do.
 
     - White space separates words.
-    - Each punctuation mark before or after a word is a word, and so is every Chinese character.
+    - Each punctuation mark or symbol before or after a word is a word, and so is every Chinese
+      character.
     - Marks within a word ("U.S.-based", "don't", "1,000") stay in it. Exceptions are a possessive
       's and marks that split words ("Rome,Paris"), which are words of their own.
     - Accents, joiners and variation selectors belong to the character before them.

@@ -197,6 +197,9 @@ def layer_norm(x: Any, gamma: Any, beta: Any, epsilon: float, training: bool) ->
         epsilon: added to the variance.
         training: whether gradients are wanted. Without them Keras's operations are as fast on
             TensorFlow and JAX.
+
+    Returns:
+        [..., width], in float32 or in the dtype of `x`. The caller casts it.
     """
     # PyTorch's layer normalisation becomes one operation of ONNX by itself.
     if onnx_friendly.is_active() and BACKEND != "torch":

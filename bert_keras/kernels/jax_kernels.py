@@ -142,18 +142,18 @@ def flash(
 ) -> Any:
     """Attend to the unmasked keys by `jax.nn.dot_product_attention`.
 
-    The result does not depend on the order of the keys, so the unmasked ones are moved to the
-    front, and their number is the length.
+    The result does not depend on the order of the keys. So the unmasked keys are moved to the
+    front, and their number is passed as the length of the sequence.
 
     Args:
-        query: BTNK.
-        key: BSNK.
-        value: BSNK.
-        mask: B11S bool; None if there is no padding.
-        implementation: of `jax.nn.dot_product_attention`.
+        query: [batch, queries, heads, head_size].
+        key: [batch, keys, heads, head_size].
+        value: [batch, keys, heads, head_size].
+        mask: bool [batch, 1, 1, keys]; None if there is no padding.
+        implementation: argument of `jax.nn.dot_product_attention`.
 
     Returns:
-        BTNK; zeros in a row that is all padding.
+        [batch, queries, heads, head_size]; zeros in a row that is all padding.
     """
     lengths = None
     if mask is not None:
@@ -163,6 +163,7 @@ def flash(
         # Masked keys are set to zero, so that their gradients are zero too.
         is_kept = (jnp.arange(key.shape[1]) < counts[:, None])[..., None, None]
         key, value = (jnp.where(is_kept, _ordered(x, order), 0) for x in (key, value))
+        # A row of padding reads all keys, which are zeros now.
         lengths = jnp.where(counts == 0, key.shape[1], counts)
     return jax.nn.dot_product_attention(
         query, key, value, key_value_seq_lengths=lengths, implementation=implementation

@@ -218,10 +218,10 @@ def affine_gelu(x: Any, kernel: Any, bias: Any) -> Any:
 
 
 def layer_norm(x: Any, gamma: Any, beta: Any, epsilon: float) -> Any:
-    """Normalise in float32, as Keras does; see `kernels.layer_norm`."""
-    wide = x.to(torch.float32)
+    """Return `x` normalised over its last axis, always in float32; see `kernels.layer_norm`."""
+    x_float32 = x.to(torch.float32)
     gamma, beta = (_tensor(value).to(torch.float32) for value in (gamma, beta))
-    return functional.layer_norm(wide, gamma.shape, gamma, beta, epsilon)
+    return functional.layer_norm(x_float32, gamma.shape, gamma, beta, epsilon)
 
 
 def tied_logits(x: Any, table: Any, bias: Any) -> Any:

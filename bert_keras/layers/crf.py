@@ -39,10 +39,10 @@ class ConditionalRandomField(SerializableLayer):
             x: scores of the tags, [batch, length, num_classes].
 
         Returns:
-            Potentials, float32 [batch, length, num_classes + 1, num_classes + 1]. At [b, t, i, j]
-            is the score of tag j for token t after state i. The last state is the boundary. So the
-            last row has the scores of a text that starts with j, and the last column those of a
-            text that ends with i. The last column is the same for every token.
+            Potentials, float32 [batch, length, num_classes + 1, num_classes + 1]. Entry
+            [b, t, i, j] is the score of tag j for token t after state i. The last state is the
+            boundary. So the last row has the scores of a text that starts with j, and the last
+            column those of a text that ends with i. The last column is the same for every token.
         """
         transition, start, end = (
             ops.cast(weight, "float32") for weight in (self.transition, self.start, self.end)

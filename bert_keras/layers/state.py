@@ -196,8 +196,9 @@ def layers_by_name(layer: keras.layers.Layer) -> dict[str, keras.layers.Layer]:
 def variables_by_name(layer: keras.layers.Layer) -> dict[str, Any]:
     """Return the weights of a layer and of all layers within it by name, frozen ones included.
 
-    A name is that of the layer in `layers_by_name` and the variable's. Seeds and counters, which
-    no optimizer changes, are left out.
+    A name joins the name of the layer in `layers_by_name` and the name of the variable by "/":
+    "block_0/attention/query/kernel". Variables that were created as not trainable, such as seeds,
+    are left out.
     """
     return {
         _join(name, variable.name): variable

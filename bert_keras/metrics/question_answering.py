@@ -275,14 +275,17 @@ def _best_threshold(
 ) -> tuple[float, float]:
     """Return the best mean score in percent over all thresholds, and that threshold.
 
+    As `find_best_thresh` in the official evaluation script of SQuAD 2.0.
+
     Args:
         answers: question id -> correct answers.
         predictions: question id -> predicted text.
         scores: question id -> exact match or F1 of the text, from 0 to 1.
-        no_answer_scores: question id -> evidence for "no answer".
+        no_answer_scores: question id -> score of "no answer". The higher, the less likely is an
+            answer in the context.
     """
     # Start with a threshold at which all questions have no answer. Then raise it, so that one text
-    # after another counts, in the order of the evidence for "no answer".
+    # after another counts, in the order of the scores of "no answer".
     current: float = sum(not texts for texts in answers.values())
     best, threshold = current, 0.0
     for question in sorted(no_answer_scores, key=lambda id_: no_answer_scores[id_]):

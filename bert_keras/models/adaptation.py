@@ -190,7 +190,7 @@ def prune_heads(
                 for place, head in enumerate(_remaining(config.num_heads, before[block]))
                 if head not in pruned
             ]
-            values = _take(values, _HEADS[rest], kept, config.head_size)
+            values = _keep_heads(values, _HEADS[rest], kept, config.head_size)
         weight.assign(values)
     return smaller
 
@@ -264,17 +264,17 @@ def _remaining(num_heads: int, pruned: Sequence[int]) -> list[int]:
     return [head for head in range(num_heads) if head not in pruned]
 
 
-def _take(values: Any, axis: int, heads: list[int], head_size: int) -> Any:
-    """Return the slices of some heads.
+def _keep_heads(values: Any, axis: int, heads: list[int], head_size: int) -> Any:
+    """Return a variable of attention with the entries of some heads only.
 
     Args:
-        values: a variable, whose `axis` has one slice of `head_size` entries for each head.
+        values: a variable, whose `axis` has `head_size` successive entries for each head.
         axis: the axis of the heads.
-        heads: places of the heads along the axis, in slices.
+        heads: indices of the heads to keep, among those that the variable has.
         head_size: entries of one head.
 
     Returns:
         A tensor like `values`, with len(heads) * head_size entries along `axis`.
     """
-    columns = [head * head_size + column for head in heads for column in range(head_size)]
-    return ops.take(values, columns, axis=axis)
+    entries = [head * head_size + entry for head in heads for entry in range(head_size)]
+    return ops.take(values, entries, axis=axis)

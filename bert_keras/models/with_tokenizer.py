@@ -142,7 +142,15 @@ class WithTokenizer(AnswersTexts, VectorMethods):
         return self
 
     def _runner_of(self, model: Any, batch_size: int | None = None) -> Runner:
-        """Return a `Runner`, which tokenises texts and runs them through a model in batches."""
+        """Return a `Runner`, which tokenises texts and runs them through a model in batches.
+
+        Args:
+            model: this task, or its encoder for methods that need only vectors.
+            batch_size: number of texts in a batch; None for 32.
+
+        Raises:
+            ValueError: without a tokenizer.
+        """
         tokenizer = self.required_tokenizer()
         size = _BATCH_SIZE if batch_size is None else batch_size
         return Runner(model, tokenizer, batch_size=size, max_length=self.max_length)

@@ -227,7 +227,7 @@ class LayerRates:
         return {**config, "layer_decay": self.layer_decay, "unfreeze_every": self.unfreeze_every}
 
     def _backend_update_step(self, grads: Any, trainable_variables: Any, learning_rate: Any):
-        """Update all variables, those of each depth with their own rate (Keras's hook)."""
+        """Update the variables, with one call and one rate for each depth (Keras's hook)."""
         update: Any = super()._backend_update_step  # pyright: ignore[reportAttributeAccessIssue]
         if not self._depths:
             update(grads, trainable_variables, learning_rate)

@@ -162,7 +162,7 @@ def read_variables_into(model: keras.Model, folder: Path) -> str:
 
 
 def _variables(model: keras.Model) -> dict[str, list[Any]]:
-    """Return the variables of a model by the file that stores them: weights, optimizer, seeds.
+    """Build the optimizer, and return a model's variables by file: weights, optimizer, seeds.
 
     Raises:
         ValueError: if the model is not built.
@@ -178,12 +178,12 @@ def _variables(model: keras.Model) -> dict[str, list[Any]]:
         optimizer.build(model.trainable_variables)
     # A seed generator shared by a layer and its sublayer is listed twice.
     unique = {id(variable): variable for variable in model.variables}
-    for variable in getattr(model, "fixed_variables", ()):  # a run never changes these
+    for variable in getattr(model, "fixed_variables", ()):  # those of a Distiller's teacher
         unique.pop(id(variable), None)
     seeds = [variable for variable in unique.values() if variable.name == "seed_generator_state"]
     weights = [variable for variable in unique.values() if variable.name != "seed_generator_state"]
-    slots = optimizer.variables if optimizer is not None else []
-    return {_MODEL: weights, _OPTIMIZER: slots, _SEEDS: seeds}
+    of_optimizer = optimizer.variables if optimizer is not None else []
+    return {_MODEL: weights, _OPTIMIZER: of_optimizer, _SEEDS: seeds}
 
 
 def _read(path: Path, names: list[str]) -> Iterator[np.ndarray]:

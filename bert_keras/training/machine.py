@@ -17,8 +17,8 @@ _TRIM_THRESHOLD, _TOP_PAD, _MMAP_MAX, _ARENA_MAX = -1, -2, -4, -8
 _KEPT = {_MMAP_MAX: 0, _TRIM_THRESHOLD: 2**31 - 1, _TOP_PAD: 256 << 20, _ARENA_MAX: 1}
 
 # XLA ends the process at an unknown flag. jaxlib 0.6 to 0.12 know this one.
-_FOR_MEMORY = "--xla_cpu_enable_concurrency_optimized_scheduler"
-_KNOWN_BEFORE = (0, 13)
+_CONCURRENT_SCHEDULER = "--xla_cpu_enable_concurrency_optimized_scheduler"
+_FIRST_UNTESTED_JAXLIB = (0, 13)
 
 _UNITS = ("avx2", "avx512f", "avx512_bf16", "amx_bf16")  # matrix instructions
 
@@ -111,17 +111,18 @@ def keep_freed_memory() -> None:
 
 
 def order_for_memory() -> None:
-    """Let XLA schedule the operations of a CPU for little memory, if JAX is Keras's backend.
+    """With KERAS_BACKEND=jax, make XLA order the operations of a CPU so that they need less memory.
 
-    XLA's default schedules for concurrency. A training step on few cores is then slower, and
-    gradient checkpointing recomputes early and keeps the results (figures:
-    benchmarks/results/NOTES.md). Call it before JAX computes. A value in XLA_FLAGS is kept, and the
-    option has no effect on GPUs.
+    By default XLA orders them for concurrency. On few cores a training step is then slower. XLA
+    also runs the recomputation of gradient checkpointing early and keeps its results, so that no
+    memory is saved (figures: benchmarks/results/NOTES.md). Call this before JAX computes. It keeps
+    a value of the option in XLA_FLAGS, and does nothing from jaxlib 0.13 on, where XLA may not know
+    the option: XLA ends a process for an unknown one. The option has no effect on GPUs.
     """
     flags = os.environ.get("XLA_FLAGS", "")
-    if os.environ.get("KERAS_BACKEND") != "jax" or _FOR_MEMORY in flags:
+    if os.environ.get("KERAS_BACKEND") != "jax" or _CONCURRENT_SCHEDULER in flags:
         return
     with contextlib.suppress(importlib.metadata.PackageNotFoundError, ValueError):
         first, second = importlib.metadata.version("jaxlib").split(".")[:2]
-        if (int(first), int(second)) < _KNOWN_BEFORE:
-            os.environ["XLA_FLAGS"] = f"{flags} {_FOR_MEMORY}=false".strip()
+        if (int(first), int(second)) < _FIRST_UNTESTED_JAXLIB:
+            os.environ["XLA_FLAGS"] = f"{flags} {_CONCURRENT_SCHEDULER}=false".strip()

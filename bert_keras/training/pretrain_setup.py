@@ -160,11 +160,11 @@ class TrainingCorpora:
 def rows_of(
     recipe: PretrainRecipe, examples: PretrainingExamples
 ) -> PretrainingExamples | PackedExamples:
-    """Return the examples, or with `packed_length` packed rows; a batch holds about as many."""
+    """Return the examples; if `packed_length` is set, packed: about `batch_size` in a batch."""
     if not (length := recipe.packed_length):
         return examples
-    rows = round(recipe.batch_size * float(examples.lengths_of(0).mean()) / length)
-    return PackedExamples(examples, sequence_length=length, batch_size=max(1, rows))
+    rows_of_batch = round(recipe.batch_size * float(examples.lengths_of(0).mean()) / length)
+    return PackedExamples(examples, sequence_length=length, batch_size=max(1, rows_of_batch))
 
 
 def seen_in(examples: PretrainingExamples | PackedExamples) -> dict[str, float]:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bert_keras.data.columns import is_plain, is_text, labels_of, texts_of, words_of_rows
+from bert_keras.data.columns import is_all_str, is_text, labels_of, texts_of, words_of_rows
 from bert_keras.data.examples import Choices, TaggedWords, Texts
 from bert_keras.data.text_classification import targets_of
 from bert_keras.errors import DataError
@@ -163,8 +163,8 @@ def test_a_plain_list_is_not_copied() -> None:
     assert Texts(TEXTS, targets=TEXTS).texts is TEXTS
     rows = [TEXTS, TEXTS]
     assert TaggedWords(rows).words is rows
-    assert is_plain(TEXTS)
-    assert not is_plain([np.str_("a")])
+    assert is_all_str(TEXTS)
+    assert not is_all_str([np.str_("a")])
 
 
 def test_strings_of_other_classes_keep_their_text() -> None:

@@ -143,7 +143,9 @@ def exports(request: pytest.FixtureRequest) -> list[tuple[str, str]]:
     selected = {
         (item.callspec.params["name"], item.callspec.params["task"])
         for item in request.session.items
-        if item.path == request.path and "task" in getattr(item, "fixturenames", ())
+        if isinstance(item, pytest.Function)
+        if item.path == request.path
+        if "task" in item.fixturenames
     }
     return [pair for pair in EXPORTS if pair in selected and not LACKING[pair[0]]]
 

@@ -237,7 +237,7 @@ def _central(shown: tf.RaggedTensor, count: tf.Tensor) -> tf.RaggedTensor:
     """Mark each piece in the row that shows it with the most context; of equal rows the first.
 
     Args:
-        shown: index of each context piece in a row [rows, (pieces)].
+        shown: indices of the context pieces that each row shows [rows, (pieces)].
         count: number of pieces of all contexts.
 
     Returns:
@@ -245,6 +245,7 @@ def _central(shown: tf.RaggedTensor, count: tf.Tensor) -> tf.RaggedTensor:
     """
     piece, row, size = shown.flat_values, shown.value_rowids(), shown.row_lengths()
     place, last = tf.ragged.range(size).flat_values, tf.gather(size, row) - 1
+    # The rule of BERT's `_check_is_max_context`: min(left, right) + 0.01 * length of the window.
     around = tf.cast(tf.minimum(place, last - place), tf.float64)
     around += 0.01 * tf.cast(last + 1, tf.float64)
     most = tf.gather(tf.math.unsorted_segment_max(around, piece, count), piece)

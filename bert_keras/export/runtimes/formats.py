@@ -202,13 +202,17 @@ class Format:
     quantizers: Mapping[str, tuple[str, ...]]
 
     def backend(self, preferred: str, quantization: str | None) -> str:
-        """Return a backend that can write the file: the preferred one, or else an installed one.
+        """Return the preferred backend if it can write the file, else the first one that can.
+
+        Args:
+            preferred: name of a Keras backend.
+            quantization: quantization of the weights, which may need more libraries; or None.
 
         Raises:
             ImportError: if no backend is installed with its libraries.
         """
         order = sorted(self.writers, key=lambda name: name != preferred)
-        lacking = {
+        missing = {
             name: [
                 library
                 for library in (*self.writers[name], *self.quantizers.get(quantization or "", ()))
@@ -217,11 +221,11 @@ class Format:
             for name in order
         }
         for name in order:
-            if not lacking[name]:
+            if not missing[name]:
                 return name
         best = order[0]
         raise ImportError(
-            f"{self.file} needs {', '.join(lacking[best])}. "
+            f"{self.file} needs {', '.join(missing[best])}. "
             f'Install with: pip install "bert-keras[{self.extra},{best}]"'
         )
 

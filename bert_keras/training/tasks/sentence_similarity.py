@@ -20,7 +20,7 @@ from bert_keras.training.tasks.task import (
     Evaluation,
     HardExample,
     TextTask,
-    require_two,
+    require_two_rows,
     scored_pairs,
     write_glue,
     write_rows,
@@ -46,7 +46,7 @@ class SentenceSimilarityTask(TextTask):
                 "task=sentence_similarity needs pairs of texts with scores. Received: rows "
                 "without a second text or score. Name their columns with pair= and label=."
             )
-        require_two(data)
+        require_two_rows(data)
 
     def build(self, encoder: BertEncoder, labels: list[str] | None) -> Task:
         """Return a model that reads two texts apart, with one encoder."""

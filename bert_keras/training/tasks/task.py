@@ -296,7 +296,7 @@ def table_options(values: Any) -> dict[str, Any]:
     }
 
 
-def require_two(data: Texts) -> None:
+def require_two_rows(data: Texts) -> None:
     """Check that there are two rows or more, which a correlation needs.
 
     Raises:
@@ -305,7 +305,7 @@ def require_two(data: Texts) -> None:
     if len(data) < 2:
         raise DataError(
             f"A correlation needs at least two rows to measure on. Received: {len(data)}. Name a "
-            "larger file, or hold more of train out: validation_split="
+            "larger file, or a larger validation_split="
         )
 
 

@@ -27,7 +27,7 @@ from bert_keras.training.tasks.task import (
     Evaluation,
     HardExample,
     TextTask,
-    require_two,
+    require_two_rows,
     scored_pairs,
     shown,
     text_head,
@@ -100,7 +100,7 @@ class TextClassificationTask(TextTask):
         """Check that every row has labels that the model knows, or a number."""
         targets_of(data, labels, self.problem)
         if self.problem == "regression":
-            require_two(data)
+            require_two_rows(data)
         else:
             self._check_positive(labels or [])
 
