@@ -58,7 +58,7 @@ def _without_variables(command: list[str]) -> list[str]:
 
 
 def check_command(command: list[str], extras: set[str]) -> list[str] | None:
-    """Return a command that checks another one, or None.
+    """Return a command that checks another one; None if there is nothing to run.
 
     Args:
         command: the words of the command.

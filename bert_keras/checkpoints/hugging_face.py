@@ -71,8 +71,10 @@ def family_head(class_name: str, config: BertConfig) -> dict[str, Any]:
 def needs_pooler(class_name: str, config: BertConfig) -> bool:
     """Return whether a head of this class needs a pooler that the encoder lacks."""
     task = task_format(class_name)
-    if config.pooler or task.has_pair_loss:
-        return not config.pooler
+    if config.pooler:
+        return False
+    if task.has_pair_loss:
+        return True
     return task.reads_text_vector and (family_head(class_name, config)["hidden_activation"] is None)
 
 
