@@ -40,7 +40,7 @@ def not_installed(_: Path) -> None:
 
 def test_export_and_check(call, source: Path, tmp_path: Path) -> None:
     options = ("--folder", tmp_path / "models", "--format", FORMAT, "--portable")
-    done = call("export", source, *options, "--measure")
+    done = call("export", source, *options, "--measure", "--measure-seconds", 1)
     assert done.code == 0, done.err
     name = "demo" if FORMAT == "saved_model" else f"demo-{FORMAT}"
     path = tmp_path / "models" / name / "1"

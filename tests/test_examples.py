@@ -37,6 +37,7 @@ NAMES = sorted(
     ".".join(path.relative_to(FOLDER).with_suffix("").parts) for path in FOLDER.rglob("*.py")
 )
 PROGRAMS = [name for name in NAMES if name not in HELPERS]
+SLOW = ("onnx_entities",)  # tests/export/runtimes tests its export and its clients
 
 
 def source(name: str) -> str:
@@ -60,7 +61,9 @@ def required(request: pytest.FixtureRequest) -> None:
 
 
 @pytest.mark.usefixtures("required")
-@pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.slow] * (name in SLOW)) for name in PROGRAMS]
+)
 def test_the_quick_form_runs(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -21,6 +21,7 @@ from bert_keras import BertConfig, BertEncoder, MaskedLM, SequenceClassifier, co
 from bert_keras.checkpoints import hugging_face_names
 from bert_keras.checkpoints.hugging_face_names import Family
 from bert_keras.errors import UsageError
+from bert_keras.kernels.mask_values import MASKED
 from bert_keras.layers import FeedForward
 from bert_keras.layers.core import Dense, LayerNorm
 from bert_keras.layers.serialization import SerializableLayer, build_once
@@ -80,7 +81,7 @@ class RotaryAttention(SerializableLayer):
         if padding_mask is not None:
             if len(padding_mask.shape) == 2:
                 padding_mask = padding_mask[:, None]
-            scores = ops.where(ops.cast(padding_mask, "bool")[:, None], scores, -1e9)
+            scores = ops.where(ops.cast(padding_mask, "bool")[:, None], scores, MASKED)
         return ops.softmax(scores)
 
     def call(self, x: Any, padding_mask: Any = None, **positions: Any) -> Any:

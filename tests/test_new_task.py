@@ -148,6 +148,7 @@ ROWS: list[tuple[Any, str, Any]] = [
     (task_names.WITHOUT_FILE["data"], "reading_time", "text_classification.py reads numbers"),
     (task_names.WITHOUT_FILE["metrics"], "reading_time", "text_classification.py has errors"),
     (task_names.WITHOUT_FILE["export/graph"], "reading_time", "text_classification.py"),
+    (task_names.WITHOUT_FILE["export/runtimes"], "reading_time", "the output is a number"),
     (registry.TASKS, "reading_time", ReadingTimeTask),
     (vars(models), "ReadingTime", ReadingTime),
     (bert_keras._HOMES, "ReadingTime", "models"),
@@ -156,7 +157,7 @@ ROWS: list[tuple[Any, str, Any]] = [
     (_NATIVE.heads, f"{_OUTPUT}/output", "seconds"),
     (_NATIVE.classes, "ReadingTime", ""),
 ]
-_ROWS_OF_ONE_FILE = 3 + 2  # beside the first row of the file
+_ROWS_OF_ONE_FILE = 4 + 2  # beside the first row of the file
 _NEW_FILES = ("inference", "models", "training/tasks")
 _SIGNATURE = 1  # in `export/graph/signatures.py`, which needs TensorFlow
 _MOST_PLACES = 9

@@ -145,7 +145,12 @@ def test_shell_blocks_are_accepted(
 
 
 def test_every_link_leads_somewhere() -> None:
-    for page in (README, *sorted((ROOT / "docs").glob("*.md"))):
+    pages = [
+        page
+        for folder in ("docs", "examples", "saved_models")
+        for page in (ROOT / folder).glob("*.md")
+    ]
+    for page in (README, *sorted(pages)):
         for link in re.findall(r"\]\((?!https?:)([^)#]+)", page.read_text(encoding="utf-8")):
             assert (page.parent / link).exists(), f"{page.name}: {link}"
 

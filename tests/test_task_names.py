@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 import bert_keras as bk
-from bert_keras import BertEncoder, SequenceClassifier, TokenClassifier, Tokenizer
+from bert_keras import BertEncoder, Predictor, SequenceClassifier, TokenClassifier, Tokenizer
+from bert_keras.checkpoints import hugging_face_names
 from bert_keras.models import Task, compiling, text_fit
 from bert_keras.task_names import (
     FINETUNED,
@@ -87,8 +88,32 @@ def test_a_floor_has_a_file_for_each_task_or_says_why_not(floor: str) -> None:
 
 def test_every_task_is_in_the_table() -> None:
     assert SHARED_FILES.keys() <= {*FINETUNED, *PRETRAINED}
-    folders = {path.parent for path in Path(bk.__file__).parent.rglob("text_classification.py")}
-    assert folders == {Path(bk.__file__).parent / floor for floor in WITHOUT_FILE}
+    root = Path(bk.__file__).parent
+    folders = {path.parent for name in _FILES for path in root.rglob(f"{name}.py")}
+    folders -= {root / "training"}  # fill_mask.py is the program `bert-keras fill-mask`
+    assert folders == {root / floor for floor in WITHOUT_FILE}
+
+
+# === Tables by class or by method have every task.
+
+
+@pytest.mark.parametrize("name", _CLASSES)
+def test_a_checkpoint_may_hold_every_task(name: str) -> None:
+    assert name in hugging_face_names.CLASSES
+
+
+@pytest.mark.parametrize("name", _CLASSES)
+def test_the_predictor_has_the_method_that_answers(name: str) -> None:
+    task: Any = getattr(bk, name)
+    if task.answers_texts:
+        assert hasattr(Predictor, task.answers_with or "encode")
+
+
+@pytest.mark.parametrize("problem", ["single_label", "multi_label", "regression"])
+def test_the_predictor_has_the_method_of_every_problem(problem: str) -> None:
+    classes = 1 if problem == "regression" else 2
+    task = SequenceClassifier(BertEncoder(CONFIG), classes, problem=problem)
+    assert hasattr(Predictor, task.answer_method())
 
 
 # === Recipes and `fit` have the same default values.

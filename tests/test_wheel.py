@@ -1,4 +1,4 @@
-"""The wheel, installed in its own environment: the command and the recipes work."""
+"""The wheel, installed in its own environment: its files, the command and the recipes."""
 
 from __future__ import annotations
 
@@ -8,12 +8,16 @@ import sys
 import sysconfig
 import venv
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
 
 import keras
 import pytest
 
 _ROOT = Path(__file__).parents[1]
+one_backend = pytest.mark.skipif(
+    keras.backend.backend() != "torch", reason="one backend for all programs"
+)
 _MINE = """
 from bert_keras.training import FinetuneRecipe
 
@@ -31,17 +35,18 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_what_the_wheel_holds(wheel: Path) -> None:
-    names = zipfile.ZipFile(wheel).namelist()
-    folders = {name.split("/")[0] for name in names}
-    assert {name for name in folders if not name.endswith(".dist-info")} == {"bert_keras"}
+    """It has every file of the package, and nothing else."""
+    found = {name for name in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in name}
+    files = {path for path in (_ROOT / "bert_keras").rglob("*") if path.is_file()}
+    names = {path.relative_to(_ROOT).as_posix() for path in files if path.suffix != ".pyc"}
     assert "bert_keras/py.typed" in names
-    for path in (_ROOT / "bert_keras").rglob("*.py"):
-        assert path.relative_to(_ROOT).as_posix() in names
+    assert found == names
 
 
-@pytest.mark.skipif(keras.backend.backend() != "torch", reason="one backend for all programs")
-def test_the_command_runs_outside_a_checkout(wheel: Path, tmp_path: Path) -> None:
-    environment = tmp_path / "environment"
+@pytest.fixture(scope="module")
+def environment(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a virtual environment with the wheel installed."""
+    environment = tmp_path_factory.mktemp("environment")
     venv.create(environment)
     python = environment / "bin" / "python"
     install = ("install", "-q", "--no-deps", str(wheel))
@@ -49,14 +54,18 @@ def test_the_command_runs_outside_a_checkout(wheel: Path, tmp_path: Path) -> Non
     # The dependencies come from the environment of the tests, but the package does not.
     (site,) = environment.glob("lib/python*/site-packages")
     (site / "needs.pth").write_text(sysconfig.get_path("purelib"))
-    empty = tmp_path / "empty"
-    empty.mkdir()
+    return environment
+
+
+@pytest.fixture
+def run(environment: Path, tmp_path: Path) -> Callable[..., str]:
+    """Return a function that runs a program of the environment in an empty folder."""
 
     def run(*command: str) -> str:
         variables = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
         done = subprocess.run(
             [str(environment / "bin" / command[0]), *command[1:]],
-            cwd=empty,
+            cwd=tmp_path,
             env=variables,
             capture_output=True,
             text=True,
@@ -65,13 +74,23 @@ def test_the_command_runs_outside_a_checkout(wheel: Path, tmp_path: Path) -> Non
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout
 
+    return run
+
+
+@one_backend
+def test_the_command_runs_outside_a_checkout(run: Callable[..., str], environment: Path) -> None:
     where = run("python", "-c", "import bert_keras; print(bert_keras.__file__)")
     assert Path(where.strip()).is_relative_to(environment)
     assert "demo" in run("bert-keras", "recipes")
+
+
+@pytest.mark.slow
+@one_backend
+def test_training_outside_a_checkout(run: Callable[..., str], tmp_path: Path) -> None:
     out = run("bert-keras", "pretrain", "demo", "--quicktest", "export=false", "out=runs/demo")
     assert "report" in out
-    (empty / "mine.py").write_text(_MINE)
+    (tmp_path / "mine.py").write_text(_MINE)
     run("bert-keras", "finetune", "mine.py", "--quicktest", "out=runs/tuned")
     answer = run("bert-keras", "predict", "runs/tuned", "the film was good")
     assert '"label"' in answer
-    assert {path.name for path in empty.iterdir()} == {"mine.py", "runs"}
+    assert {path.name for path in tmp_path.iterdir()} == {"mine.py", "runs"}

@@ -21,9 +21,9 @@ TRANSFORMER, POOLING, DENSE, NORMALIZE, DROPOUT = (
 # Kinds of model that the files name. Those with vectors of texts and scores of pairs can be opened.
 VECTORS, SCORES = "SentenceTransformer", "CrossEncoder"
 OTHER_MODELS = {
-    "SparseEncoder": "SPLADE and its kin, whose vectors have a number for every token of the "
-    "vocabulary",
-    "MultiVectorEncoder": "ColBERT and its kin, which give a vector for every token",
+    "SparseEncoder": "SPLADE and similar models, whose vectors have a number for every token of "
+    "the vocabulary",
+    "MultiVectorEncoder": "ColBERT and similar models, which give a vector for every token",
 }
 # Further names of these models.
 SAME_MODELS = {"ColBERT": "MultiVectorEncoder"}

@@ -13,7 +13,7 @@ import keras
 from bert_keras import escaping
 from bert_keras.export import export_folder
 from bert_keras.export.export_folder import checked_predictor, new_export, require_pairs
-from bert_keras.export.runtimes import entity_rules
+from bert_keras.export.runtimes import token_classification
 from bert_keras.export.runtimes.formats import FORMATS, Manifest, chosen, input_axes, output_axes
 from bert_keras.export.subprocess_export import with_backend
 from bert_keras.models import BertEncoder, Task
@@ -22,7 +22,7 @@ from bert_keras.tokenizers import Tokenizer
 
 _MOST = 2**31  # bytes, the limit of protocol buffers and flatbuffers
 # Task name -> writer of a file with the rules that turn outputs into answers.
-_RULES = {"token_classification": entity_rules.write}
+_RULES = {"token_classification": token_classification.write}
 
 
 def runtime_model(

@@ -2,8 +2,10 @@
 
 Keras composes a layer normalisation or a cross-entropy of many operations. JAX's compiler fuses
 most of them. PyTorch has kernels of its own. TensorFlow on a CPU walks through memory once for
-each operation. Every kernel equals Keras's operations within rounding, in outputs and gradients
-(tests/kernels/test_kernels.py), so a model computes the same on every backend.
+each operation. Outputs and gradients equal those of Keras's operations within rounding
+(tests/kernels/test_kernels.py), with three exceptions: dropout draws other numbers on each backend;
+`is_highest` counts equal logits differently on JAX; for a row that is all padding, cuDNN on JAX
+gives zeros, where the other kernels give an average.
 
 A backend's own kernels are in `tensorflow_kernels`, `jax_kernels` and `torch_kernels`. Only the
 module of the active backend is imported.

@@ -102,8 +102,9 @@ class SelfAttention(SerializableLayer):
     Axes: B batch, T query token, S key token, N head, K size of a head, H hidden, usually N * K.
 
     The kernels of the four projections are matrices, as in every checkpoint. At inference, and in
-    training with `dropout` 0, the backend's fused kernel computes the attention. It keeps no
-    probabilities in memory.
+    training with `dropout` 0, PyTorch and JAX do not keep all probabilities in memory. TensorFlow
+    keeps them, and so does float16 on JAX with a CPU. `BertEncoder.describe_kernels` names the
+    kernel in use.
 
     Args:
         num_heads: N.

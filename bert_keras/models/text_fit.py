@@ -107,8 +107,8 @@ class FitsText(WithTokenizer, ChecksLosses, WithoutUnused):
             validation_steps: as in Keras.
             validation_batch_size: as in Keras.
             validation_freq: as in Keras.
-            learning_rate: highest rate of a task that the caller did not compile; None for 1e-4, of
-                a `TokenClassifier` 5e-4.
+            learning_rate: highest rate of a task that the caller did not compile; None for the
+                default of the task and the encoder's width (docs/training_with_fit.md).
             max_length: largest number of tokens in a text or pair; None for that of the last
                 training, or 128. Longer texts are cut.
             seed: seed of the order of the texts and of `validation_split`.

@@ -39,7 +39,7 @@ class TokenClassifier(TagMethods, Task):
     Inputs: the encoder's.
     Output: {"tags": float32 logits [batch, length, num_classes]}. With `crf` it has the potentials
     of pairs of tags, float32 [batch, length, num_classes + 1, num_classes + 1], as
-    `layers.ConditionalRandomField` describes them. `viterbi.decode` finds the best tags.
+    `layers.ConditionalRandomField` describes them. `predict_tags` finds the best tags.
 
     Args:
         encoder: the encoder.

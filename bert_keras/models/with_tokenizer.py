@@ -18,7 +18,8 @@ class AnswersTexts:
     """Mixin of encoders and tasks: attributes that describe which texts a class reads and answers.
 
     Other parts of the package, such as the signatures of a SavedModel, look their code up by these
-    values, and so need no list of classes.
+    values, and so need no list of classes. The names of the outputs are the keys of Keras's own
+    property `output`.
 
     Attributes:
         task_name: a name of `task_names`, or "feature_extraction" for an encoder. Where a class

@@ -1,4 +1,7 @@
-"""Setup of a training: seeds, devices and compilation; and models without values."""
+"""Setup of a training: seeds, devices and compilation; and models without values.
+
+The dtype of a recipe is an argument of each encoder (docs/decisions.md, 109).
+"""
 
 from __future__ import annotations
 

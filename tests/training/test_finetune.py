@@ -289,8 +289,16 @@ def test_a_random_field_over_tags(finetuning, tmp_path: Path, call: Callable) ->
     assert load_checkpoint(tmp_path / "run").options["crf"]
 
 
+# Recipes that differ from others only in numbers and files; test_real_recipes.py reads their files.
+_ALIKE = ("chnsenticorp", "cola", "lcqmc", "rte", "sick", "sick_relatedness", "snli", "trec")
+_ALIKE += ("weibo_ner", "wikigold", "wnut17")
+
+
 @pytest.mark.skipif(keras.backend.backend() != "torch", reason="one backend for all recipes")
-@pytest.mark.parametrize("name", known_finetunings())
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(n, marks=[pytest.mark.slow] * (n in _ALIKE)) for n in known_finetunings()],
+)
 def test_quicktest_of_every_recipe(name: str, tmp_path: Path, call: Callable) -> None:
     """The quick test of every recipe writes all files.
 

@@ -18,7 +18,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from bert_keras.export import runtime_model
-from bert_keras.export.runtimes import entity_rules
+from bert_keras.export.runtimes import token_classification
 from bert_keras.inference.token_classification import words_of
 from bert_keras.models import BertEncoder, SequenceClassifier, TokenClassifier
 from bert_keras.predictor import Predictor
@@ -84,7 +84,7 @@ def exported(tmp_path_factory: pytest.TempPathFactory) -> Export:
         weights, path = written(len(labels), crf, lowercase)
         predictor = _tagger(labels, crf=crf, lowercase=lowercase, max_length=max_length)
         predictor.task.set_weights(weights)
-        entity_rules.write(predictor, path)
+        token_classification.write(predictor, path)
         return predictor, path
 
     return export
@@ -137,7 +137,7 @@ def test_the_short_client_is_short() -> None:
 
 
 def test_what_the_file_holds() -> None:
-    rules = entity_rules.rules_of(_tagger(["O", "B-PER", "noun", "S-PER", "U-X"], crf=True))
+    rules = token_classification.rules_of(_tagger(["O", "B-PER", "noun", "S-PER", "U-X"], crf=True))
     patterns = [rules.pop(name) for name in ("character", "word")]
     assert rules == {
         "output": "tags",
@@ -151,7 +151,7 @@ def test_what_the_file_holds() -> None:
         "end": [3],
     }
     assert sum(map(len, patterns)) < 40_000
-    rules = entity_rules.rules_of(_tagger(["B", "I", "O"], crf=False))
+    rules = token_classification.rules_of(_tagger(["B", "I", "O"], crf=False))
     assert (rules["crf"], rules["tags"]) == (False, [["B", "_"], ["I", "_"], ["O", ""]])
 
 
@@ -173,7 +173,7 @@ def test_only_taggers_have_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 def client() -> EntityFinder:
     """Return a client without a model and a tokenizer."""
     find = object.__new__(EntityFinder)
-    find.rules = entity_rules.rules_of(_tagger(["O"], crf=False))
+    find.rules = token_classification.rules_of(_tagger(["O"], crf=False))
     return find
 
 
