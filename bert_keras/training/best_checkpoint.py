@@ -1,4 +1,4 @@
-"""Callback that measures a fine-tuning run after every report, and keeps the best weights."""
+"""Callback that measures a model after every logging interval, and keeps the best weights."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def metric_of(recipe: FinetuneRecipe, metrics: Mapping[str, Any]) -> str:
 def counting(recipe: FinetuneRecipe, metrics: Mapping[str, Any]) -> str:
     """Return the same name as `metric_of` without checking it.
 
-    The metric of an entity type is missing in a report if no entity of that type was predicted.
+    The metric of an entity type is missing if no entity of that type was predicted.
     """
     return recipe.metric or next(iter(metrics))
 
@@ -78,7 +78,7 @@ def goodness(name: str, value: float | None) -> float:
 
 
 class KeepBest(keras.callbacks.Callback):
-    """Callback that measures after every report, writes the best model, and stops early.
+    """Callback that measures after every logging interval, writes the best model, and stops early.
 
     Put it first in the list of callbacks: it adds the metrics to the logs that others write.
 
@@ -88,7 +88,7 @@ class KeepBest(keras.callbacks.Callback):
         dev: the examples to measure on.
         tokenizer: tokenizer of the model.
         folder: folder of the best model, which each better model replaces as a whole.
-        log_every: steps of a report.
+        log_every: steps of a logging interval.
         state: state of the run, new or from its last checkpoint.
         progress: callback of `measure`.
     """
@@ -108,7 +108,7 @@ class KeepBest(keras.callbacks.Callback):
         self._recipe, self._finetuning = recipe, finetuning
         self._dev, self._tokenizer = dev, tokenizer
         self._folder, self._log_every, self._progress = folder, log_every, progress
-        self.reports = state["step"] // log_every
+        self.intervals = state["step"] // log_every
         self.state = {
             name: state[name] for name in ("best", "best_step", "constant", "waited", "aside")
         }
@@ -135,7 +135,7 @@ class KeepBest(keras.callbacks.Callback):
             UsageError: the evaluation has no metric of that name.
         """
         del logs
-        if self._recipe.metric and not self.reports:
+        if self._recipe.metric and not self.intervals:
             start = perf_counter()
             metric_of(self._recipe, self._measure().metrics)
             self.state["aside"] += perf_counter() - start
@@ -148,8 +148,8 @@ class KeepBest(keras.callbacks.Callback):
         """
         logs = {} if logs is None else logs
         self._check_numbers(float(logs["loss"]), (epoch + 1) * self._log_every)
-        self.reports = epoch + 1
-        if self._recipe.keep == "last" and self.reports < self.params["epochs"]:
+        self.intervals = epoch + 1
+        if self._recipe.keep == "last" and self.intervals < self.params["epochs"]:
             return
         start = perf_counter()
         evaluation = self._measure()
@@ -158,7 +158,7 @@ class KeepBest(keras.callbacks.Callback):
         score = values.get(name)
         logs |= {f"val_{key}": evaluation.metrics[key] for key in values}
         logs["val_score"] = math.nan if score is None else score
-        best, step = self.state["best"], self.reports * self._log_every
+        best, step = self.state["best"], self.intervals * self._log_every
         is_better = best is None or goodness(name, score) > goodness(name, best.get(name))
         if is_better or self._written == step > self.state["best_step"]:
             self._save(step, values)

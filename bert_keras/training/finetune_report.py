@@ -273,7 +273,7 @@ def _seeds(good: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _curve(path: Path, metric: str) -> list[tuple[int, float, float]]:
-    """Return step, training loss and the metric of every report."""
+    """Return step, training loss and the metric of every logging interval."""
     records = [file_io.parse_json(line, path) for line in path.read_bytes().splitlines()]
     values = [record.get(f"val_{metric}") for record in records]
     return [

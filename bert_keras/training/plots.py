@@ -130,7 +130,7 @@ def curve_picture(
     """Draw the metric on dev above and the training loss below, a colour for each seed, as a PNG.
 
     Args:
-        curves: by seed: step, loss and metric of every report.
+        curves: by seed: step, loss and metric of every logging interval.
         metric: its name.
         path: file of the PNG.
     """

@@ -25,7 +25,12 @@ from bert_keras.resume import MetricsLog
 from bert_keras.tokenizers import Tokenizer
 from bert_keras.training import machine, pretrain_setup
 from bert_keras.training.pretrain_recipe import PretrainRecipe
-from bert_keras.training.pretrain_setup import TrainingCorpora, evaluation_batches, rows_of, seen_in
+from bert_keras.training.pretrain_setup import (
+    TrainingCorpora,
+    batch_statistics,
+    evaluation_batches,
+    maybe_packed,
+)
 from bert_keras.training.progress import clock
 from bert_keras.training.run_folder import TEXT_VALUES, PretrainFolder
 from bert_keras.training.setup import compile_to_evaluate
@@ -243,13 +248,13 @@ def examine(
     compile_to_evaluate(recipe, task)
     measured = task.evaluate(dataset(examples, steps=batches), return_dict=True, verbose=0)
     learned_from = corpora.examples(recipe)
-    seen = seen_in(learned_from)
+    statistics = batch_statistics(learned_from)
     if recipe.packed_length:
-        seen |= seen_in(rows_of(recipe, learned_from))
+        statistics |= batch_statistics(maybe_packed(recipe, learned_from))
     measured_on = examples.statistics(epoch=0, batches=batches)
     entropy = pretrain_setup.entropy(held_out.tokens, tokenizer.special_ids)
     speeds = MetricsLog(folder.training.speed).records()
-    # Reports of an earlier version lack it.
+    # Logs of an earlier version lack it.
     waiting = [record["waiting_share"] for record in speeds if "waiting_share" in record]
     pair = recipe.loss if recipe.loss in PAIR_LOSSES else None
     return Report(
@@ -271,10 +276,10 @@ def examine(
         held_out_tokens=held_out.num_tokens,
         vocab_size=tokenizer.vocab_size,
         unknown_share=measured_on["unknown_share"],
-        padding_share=seen["padding_share"],
-        masks_per_row=seen["masks_per_row"],
-        pair_balance=seen.get(f"{pair}_share"),
-        dropped_share=seen["dropped_share"],
+        padding_share=statistics["padding_share"],
+        masks_per_row=statistics["masks_per_row"],
+        pair_balance=statistics.get(f"{pair}_share"),
+        dropped_share=statistics["dropped_share"],
         entropy=entropy,
         cross_entropy=pretrain_setup.cross_entropy(
             train.tokens, held_out.tokens, tokenizer.special_ids, tokenizer.vocab_size

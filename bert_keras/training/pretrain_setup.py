@@ -157,7 +157,7 @@ class TrainingCorpora:
         return examples
 
 
-def rows_of(
+def maybe_packed(
     recipe: PretrainRecipe, examples: PretrainingExamples
 ) -> PretrainingExamples | PackedExamples:
     """Return the examples; if `packed_length` is set, packed: about `batch_size` in a batch."""
@@ -167,7 +167,7 @@ def rows_of(
     return PackedExamples(examples, sequence_length=length, batch_size=max(1, rows_of_batch))
 
 
-def seen_in(examples: PretrainingExamples | PackedExamples) -> dict[str, float]:
+def batch_statistics(examples: PretrainingExamples | PackedExamples) -> dict[str, float]:
     """Return statistics of the training examples: of the first batches if they are not packed."""
     if isinstance(examples, PackedExamples):
         return examples.statistics(0)

@@ -157,14 +157,14 @@ class Progress:
                 self._print_line()
 
     def update(
-        self, step: int, values: Mapping[str, float] | None = None, *, report: bool = False
+        self, step: int, values: Mapping[str, float] | None = None, *, ends_interval: bool = False
     ) -> None:
         """Show that `step` steps are done.
 
         Args:
             step: steps done since the beginning of the training.
             values: new values by the keys of metrics.jsonl; the others keep their last values.
-            report: whether a report ends here, which always gets a plain line.
+            ends_interval: whether a logging interval ends here; its end always gets a plain line.
         """
         now = monotonic()
         self._aside = ""
@@ -173,7 +173,7 @@ class Progress:
         if any(name.startswith("val_") for name in values or {}):
             self._measured_step = step
         self._pace.step(now, step)
-        self._show(now, at_once=report)
+        self._show(now, at_once=ends_interval)
 
     def aside(self, done: int, total: int | None, what: str) -> None:
         """Show the progress of work other than a step, such as measuring; the next step ends it.

@@ -9,8 +9,8 @@ Both kinds of runs have
 A training within the folder has
 
     checkpoints/         the last two training checkpoints
-    metrics.jsonl        one line per report: the same bytes however often the run was interrupted
-    speed.jsonl          one line per report: what depends on the machine
+    metrics.jsonl        one line per logging interval, the same bytes after any interruption
+    speed.jsonl          one line per logging interval: what depends on the machine
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ from bert_keras.training import dry_run, pretrain_setup
 from bert_keras.training.pretrain import main
 from bert_keras.training.pretrain_recipe import known_recipes
 
-REPORTS = 6  # the number of reports in the recipe `tiny`
+INTERVALS = 6  # the number of logging intervals in the recipe `tiny`
 FILES = {"run.json", "metrics.jsonl", "speed.jsonl", "report.md", "loss.png", "model.safetensors"}
 
 
@@ -114,7 +114,7 @@ def test_values(values: str, measured: set[str], tiny: str, tmp_path: Path, call
     assert set(records[1]) == {*records[0], *held_out}
     assert all(math.isfinite(value) for record in records for value in record.values())
     rates = [record["learning_rate"] for record in records]
-    # the rate before each report's first step, so the last is above 0
+    # the rate before each interval's first step, so the last is above 0
     assert 0 < rates[-1] < rates[1]
     shown = {name for name in ("NSP", "SOP", "RTD") if f"{name} accuracy" in done.out}
     assert shown == {name.upper() for name in measured - {"mlm"}}
