@@ -3,7 +3,7 @@
 from bert_keras.data.batch_datasets import dataset, py_dataset, tf_dataset
 from bert_keras.data.batches import BaseExamples, Batch, Examples
 from bert_keras.data.corpus import MANIFEST, Corpus
-from bert_keras.data.corpus_writer import require_vacant, split_of, write
+from bert_keras.data.corpus_writer import SPLIT_FOLDERS, require_vacant, split_of, write
 from bert_keras.data.counter_rng import Draws, Stream
 from bert_keras.data.demo_corpus import demo_documents, write_demo_corpus
 from bert_keras.data.documents import LAYOUTS, Documents, read
@@ -28,6 +28,7 @@ from bert_keras.data.token_classification import read_conll, tag_examples, write
 __all__ = [
     "LAYOUTS",
     "MANIFEST",
+    "SPLIT_FOLDERS",
     "Answer",
     "BaseExamples",
     "Batch",

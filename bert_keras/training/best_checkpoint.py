@@ -21,7 +21,7 @@ from bert_keras.training.tasks import Evaluation, FinetuningTask
 _NO_METRIC = "_thresh"  # end of the names of thresholds, which are no metrics
 _LOWER = ("mean_squared_error",)  # metrics of which a lower value is better
 _STEP = "step.txt"  # file beside the best model, with the step it was reached at
-_MEASURING = "measuring on dev"
+_MEASURING = "measuring validation examples"
 
 
 def measure(
@@ -85,7 +85,7 @@ class KeepBest(keras.callbacks.Callback):
     Args:
         recipe: recipe of the run; `metric`, `keep` and `patience` are used.
         finetuning: task of the recipe, which computes the metrics.
-        dev: the examples to measure on.
+        validation: the examples to measure on.
         tokenizer: tokenizer of the model.
         folder: folder of the best model, which each better model replaces as a whole.
         log_every: steps of a logging interval.
@@ -97,7 +97,7 @@ class KeepBest(keras.callbacks.Callback):
         self,
         recipe: FinetuneRecipe,
         finetuning: FinetuningTask,
-        dev: Any,
+        validation: Any,
         tokenizer: Tokenizer,
         folder: Path,
         log_every: int,
@@ -106,7 +106,7 @@ class KeepBest(keras.callbacks.Callback):
     ):
         super().__init__()
         self._recipe, self._finetuning = recipe, finetuning
-        self._dev, self._tokenizer = dev, tokenizer
+        self._validation, self._tokenizer = validation, tokenizer
         self._folder, self._log_every, self._progress = folder, log_every, progress
         self.intervals = state["step"] // log_every
         self.state = {
@@ -171,8 +171,10 @@ class KeepBest(keras.callbacks.Callback):
             self.model.stop_training = True
 
     def _measure(self) -> Evaluation:
-        """Return the evaluation of the model, as it is now, on the dev examples."""
-        return measure(self._finetuning, self.model, self._tokenizer, self._dev, self._progress)
+        """Return the evaluation of the model, as it is now, on the validation examples."""
+        return measure(
+            *(self._finetuning, self.model, self._tokenizer, self._validation), self._progress
+        )
 
     def _check_numbers(self, loss: float, step: int) -> None:
         """Raise `NumericError` if the loss or a trainable weight is not finite at a step."""

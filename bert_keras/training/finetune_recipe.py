@@ -287,12 +287,12 @@ class FinetuneRecipe(RunRecipe):
         1,
         before="checkpoint_every",
     )
-    evaluations: int = _run("evaluations on dev in each epoch", 1, before="checkpoint_every")
+    evaluations: int = _run("number of evaluations in each epoch", 1, before="checkpoint_every")
     keep: str = _run(
         "weights to keep",
         "best",
         choices={
-            "best": "those of the best evaluation on dev",
+            "best": "those of the best evaluation",
             "last": "those of the last step",
         },
         before="checkpoint_every",

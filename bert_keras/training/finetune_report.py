@@ -105,19 +105,19 @@ def _write_metrics(trained: _Trained) -> None:
 
 
 def _measure(trained: _Trained) -> None:
-    """Measure the best model on the dev examples once more, for predictions and worst answers."""
+    """Measure the best model on the validation examples again, for predictions and errors."""
     with progress.task(f"best model (seed {trained.best['seed']})") as show:
         trained.evaluation = measure(
-            trained.finetuning, trained.task, trained.tokenizer, trained.data.dev, show
+            trained.finetuning, trained.task, trained.tokenizer, trained.data.validation, show
         )
 
 
 def _write_predictions(trained: _Trained) -> None:
-    """Write the best model's answers for the dev examples in the format of the task."""
+    """Write the best model's answers for the validation examples in the format of the task."""
     assert trained.evaluation is not None
     finetuning, predictions = trained.finetuning, trained.evaluation.predictions
     path = trained.folder.path / f"predictions.{finetuning.extension}"
-    finetuning.write(path, trained.data.dev, predictions)
+    finetuning.write(path, trained.data.validation, predictions)
 
 
 def _draw_curve(trained: _Trained) -> None:
@@ -190,7 +190,11 @@ def _report(trained: _Trained) -> list[str]:
     recipe, data, good, best = trained.recipe, trained.data, trained.good, trained.best
     evaluation, name = trained.evaluation, trained.name
     score = f"{markdown(name)}: {summary(_values(good, name))}"
-    lines = [_title(recipe), "", f"- **{score}** on {len(data.dev):,} examples, {_seeds(good)}."]
+    lines = [
+        _title(recipe),
+        "",
+        f"- **{score}** on {len(data.validation):,} examples, {_seeds(good)}.",
+    ]
     lines += _failures(trained.results)
     if trained.folder.curve.name in trained.pictures:
         lines += ["", f"![{markdown(name)} over the steps]({trained.folder.curve.name})"]
@@ -258,7 +262,7 @@ def _how(
         ("memory", f"{machine.gibibytes(memory)} at the peak"),
         ("backend", keras.backend.backend()),
         ("versions", ", ".join(f"{key} {value}" for key, value in machine.versions().items())),
-        ("examples", f"{len(data.train):,} to learn from, {len(data.dev):,} to measure on"),
+        ("examples", f"{len(data.train):,} to learn from, {len(data.validation):,} to measure on"),
         *((key, markdown(repr(value))) for key, value in settings.items()),
     ]
     if not settings["learning_rate"] and good:

@@ -269,7 +269,8 @@ def _train(
     state, step = fitting.state, fitting.state["step"]
     state["aside"] += opened
     best = KeepBest(
-        *(recipe, finetuning, data.dev, tokenizer, folder / BEST, log_every, state), fitting.show
+        *(recipe, finetuning, data.validation, tokenizer, folder / BEST, log_every, state),
+        fitting.show,
     )
     # === Training ===
     fitting.run(

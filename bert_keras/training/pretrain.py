@@ -104,7 +104,7 @@ def _pretrain(recipe: PretrainRecipe, folder: PretrainFolder, arguments: list[st
     # === Text ===
     corpora = open_corpora(recipe, folder)
     examples = maybe_packed(recipe, corpora.examples(recipe))
-    held_out = maybe_packed(recipe, corpora.examples(recipe, held_out=True))
+    validation = maybe_packed(recipe, corpora.examples(recipe, validation=True))
 
     # === Model ===
     set_seed_and_devices(recipe.seed)
@@ -145,7 +145,7 @@ def _pretrain(recipe: PretrainRecipe, folder: PretrainFolder, arguments: list[st
         workers=recipe.workers,
         note=f"Going on after step {step:,} of {steps:,}." if step else "",
         validation_data=dataset(
-            held_out, steps=evaluation_batches(recipe, held_out), workers=recipe.workers
+            validation, steps=evaluation_batches(recipe, validation), workers=recipe.workers
         ),
         validation_freq=recipe.evaluate_every,
     )

@@ -270,7 +270,7 @@ class FinetuneFolder(RunFolder):
         .quicktest/            made-up examples and models, where --quicktest was given a folder
         seed-<n>/              the files of a training, best/, result.json
         curve.png, confusion.png
-        predictions.<form>     of the best seed on dev
+        predictions.<form>     of the best seed on the validation examples
         metrics.json           its seed and metrics
         predictor.json         options of its answers, for `Predictor.from_preset`
     """

@@ -73,7 +73,7 @@ class DataWaitTimer:
 
 
 _SHOW_SECONDS = 0.5  # between two looks at the metrics within an interval
-_MEASURED = "measuring held-out batch"
+_MEASURED = "measuring validation batch"
 
 
 class WriteMetrics(keras.callbacks.Callback):

@@ -104,7 +104,10 @@ def test_how_far_the_measuring_is() -> None:
     found = best_checkpoint.measure(
         kind, task, tokenizer, ["a", "b"], lambda *what: told.append(what)
     )
-    assert told == [(0, None, "measuring on dev"), (1, 2, "measuring on dev")]
+    assert told == [
+        (0, None, "measuring validation examples"),
+        (1, 2, "measuring validation examples"),
+    ]
     assert found.predictions == ["a", "b"]
 
 

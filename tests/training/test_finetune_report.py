@@ -67,7 +67,7 @@ def _finish(
     monkeypatch.setattr(finetune_report, "open_best", open_best)
     monkeypatch.setattr(finetune_report, "measure", lambda *_: found)
     kind: Any = _Kind(recipe)
-    data: Any = SimpleNamespace(train=range(1_000), dev=range(10))
+    data: Any = SimpleNamespace(train=range(1_000), validation=range(10))
     finish(recipe, kind, data, _Saved(), results, folder, "the command")  # pyright: ignore[reportArgumentType]
     report = tmp_path / "report.md"
     return report.read_text(encoding="utf-8") if report.exists() else "", opened

@@ -88,7 +88,7 @@ def test_what_is_no_step_is_shown_until_the_next_one(time: _Clock) -> None:
         "step 50/100 (50 %)  loss 1.500",
         "step 50/100 (50 %)  loss 1.500  measuring 20/40 (50 %)",
         "step 50/100 (50 %)  loss 1.500  measuring 40/40 (100 %)",
-        "step 50/100 (50 %)  loss 1.500  dev score 0.7500",
+        "step 50/100 (50 %)  loss 1.500  validation score 0.7500",
     ]
 
 
@@ -131,7 +131,16 @@ def test_the_loss_is_shown_as_the_sum_that_it_is(values: dict[str, float], text:
 
 
 @pytest.mark.parametrize("terminal", [False, True])
-def test_an_older_measurement_says_of_which_step_it_is(time: _Clock, terminal: bool) -> None:
+@pytest.mark.parametrize(
+    ("values", "last_value"),
+    [
+        ({"val_mlm_loss": 2.5, "val_nsp_accuracy": 0.5}, "NSP accuracy 50.0 %"),
+        ({"val_score": 0.25}, "spearman 0.2500"),
+    ],
+)
+def test_an_older_measurement_says_of_which_step_it_is(
+    time: _Clock, terminal: bool, values: dict[str, float], last_value: str
+) -> None:
     def shown_at(step: int, values: dict[str, float]) -> str:
         time.now += 20
         console.file.seek(0)
@@ -141,13 +150,11 @@ def test_an_older_measurement_says_of_which_step_it_is(time: _Clock, terminal: b
 
     console = _console(terminal=terminal)
     with Progress(9_000, score_name=lambda: "spearman", console=console) as shown:
-        text = shown_at(1_000, {"val_mlm_loss": 2.5, "val_nsp_accuracy": 0.5, "val_score": 0.25})
-        assert "spearman 0.2500" in text
+        text = shown_at(1_000, values)
+        assert last_value in text
         assert "(step" not in text
-        text = shown_at(1_010, {"loss": 1.0})
-        assert "NSP accuracy 50.0 % (step 1,000)" in text
-        assert "spearman 0.2500 (step 1,000)" in text
-        assert "(step" not in shown_at(2_000, {"val_mlm_loss": 2.4})
+        assert f"{last_value} (step 1,000)" in shown_at(1_010, {"loss": 1.0})
+        assert "(step" not in shown_at(2_000, values)
 
 
 @pytest.mark.parametrize("terminal", [False, True])

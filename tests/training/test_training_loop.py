@@ -204,7 +204,7 @@ def test_the_evaluation_is_shown(
     callback.on_test_begin()
     callback.on_test_batch_end(0)
     assert [line.split("  ")[1] for line in screen.getvalue().splitlines()] == [
-        f"measuring held-out batch {number}" for number in ("…", 1)
+        f"measuring validation batch {number}" for number in ("…", 1)
     ]
 
 

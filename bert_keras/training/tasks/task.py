@@ -84,8 +84,8 @@ class FinetuningTask(abc.ABC):
 
     Args:
         recipe: values of the run.
-        measured: metrics of the model on dev, which options such as a threshold are taken from;
-            None before it was measured.
+        measured: metrics of the model on the validation examples; None before it was measured.
+            Options such as a threshold are taken from them.
     """
 
     extension: ClassVar[str] = "tsv"  # extension of the file of predictions
