@@ -18,7 +18,7 @@ from bert_keras.data.sequence_packing import PackedExamples, fill_rows, pack_bat
 from bert_keras.data.supervised import (
     SupervisedExamples,
     length_multiple,
-    rows_to_learn,
+    num_training_rows,
     validation_split,
 )
 from bert_keras.data.tag_schemes import from_bio, to_bio
@@ -55,6 +55,7 @@ __all__ = [
     "from_bio",
     "label_names",
     "length_multiple",
+    "num_training_rows",
     "pack_batch",
     "pair_examples",
     "py_dataset",
@@ -66,7 +67,6 @@ __all__ = [
     "read_swag",
     "read_table",
     "require_vacant",
-    "rows_to_learn",
     "split_of",
     "tag_examples",
     "targets_of",

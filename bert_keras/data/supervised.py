@@ -48,13 +48,13 @@ def validation_split(
         keys = keys[[first[text] for text in firsts]]
     order = np.argsort(keys, kind="stable")
     bounds = 1 + np.flatnonzero(np.diff(keys[order]))  # ends of the rows with the same first text
-    wanted = rows_to_learn(count, share)
+    wanted = num_training_rows(count, share)
     size = min(bounds.tolist(), key=lambda bound: abs(bound - wanted), default=wanted)
-    learned, validated = (np.sort(part).tolist() for part in (order[:size], order[size:]))
-    return learned, validated
+    train, validation = (np.sort(rows).tolist() for rows in (order[:size], order[size:]))
+    return train, validation
 
 
-def rows_to_learn(count: int, share: float) -> int:
+def num_training_rows(count: int, share: float) -> int:
     """Return the number of rows to train on. At least one row is left to validate on."""
     return min(max(1, count - max(1, round(count * share))), count - 1)
 

@@ -48,7 +48,7 @@ def measure(
     return finetuning.evaluate(predictor, data)
 
 
-def metric_of(recipe: FinetuneRecipe, metrics: Mapping[str, Any]) -> str:
+def checked_selection_metric(recipe: FinetuneRecipe, metrics: Mapping[str, Any]) -> str:
     """Return the name of the metric that selects the best model: the recipe's, or the first.
 
     Raises:
@@ -59,18 +59,18 @@ def metric_of(recipe: FinetuneRecipe, metrics: Mapping[str, Any]) -> str:
         raise UsageError(
             f"metric must be one of {', '.join(known)}. Received: metric={recipe.metric!r}"
         )
-    return counting(recipe, metrics)
+    return selection_metric(recipe, metrics)
 
 
-def counting(recipe: FinetuneRecipe, metrics: Mapping[str, Any]) -> str:
-    """Return the same name as `metric_of` without checking it.
+def selection_metric(recipe: FinetuneRecipe, metrics: Mapping[str, Any]) -> str:
+    """Return the same name as `checked_selection_metric`, without checking it.
 
     The metric of an entity type is missing if no entity of that type was predicted.
     """
     return recipe.metric or next(iter(metrics))
 
 
-def goodness(name: str, value: float | None) -> float:
+def higher_is_better_value(name: str, value: float | None) -> float:
     """Return a value of a metric so that higher is better; an undefined value is the worst."""
     if value is None or math.isnan(value):
         return -math.inf
@@ -119,7 +119,7 @@ class KeepBest(keras.callbacks.Callback):
     @property
     def score_name(self) -> str:
         """Name of the metric that selects the best model; "score" before it is known."""
-        return counting(self._recipe, self.state["best"] or {"score": None})
+        return selection_metric(self._recipe, self.state["best"] or {"score": None})
 
     @property
     def is_over(self) -> bool:
@@ -137,7 +137,7 @@ class KeepBest(keras.callbacks.Callback):
         del logs
         if self._recipe.metric and not self.intervals:
             start = perf_counter()
-            metric_of(self._recipe, self._measure().metrics)
+            checked_selection_metric(self._recipe, self._measure().metrics)
             self.state["aside"] += perf_counter() - start
 
     def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
@@ -154,12 +154,13 @@ class KeepBest(keras.callbacks.Callback):
         start = perf_counter()
         evaluation = self._measure()
         values = evaluation.stored
-        name = counting(self._recipe, values)
+        name = selection_metric(self._recipe, values)
         score = values.get(name)
         logs |= {f"val_{key}": evaluation.metrics[key] for key in values}
         logs["val_score"] = math.nan if score is None else score
         best, step = self.state["best"], self.intervals * self._log_every
-        is_better = best is None or goodness(name, score) > goodness(name, best.get(name))
+        previous = None if best is None else higher_is_better_value(name, best.get(name))
+        is_better = previous is None or higher_is_better_value(name, score) > previous
         if is_better or self._written == step > self.state["best_step"]:
             self._save(step, values)
             self.state |= {"best": values, "best_step": step, "constant": evaluation.is_constant}

@@ -57,7 +57,7 @@ class Data:
         else:
             share = recipe.validation_split
             train, validation = finetuning.split(train, share) if len(train) > 1 else ([], train)
-        train = finetuning.learned(train) if len(train) else train
+        train = finetuning.trainable_examples(train) if len(train) else train
         if not len(train):
             raise DataError(
                 f"{recipe.train}: no examples remain to train on, with validation_split="
@@ -165,7 +165,7 @@ def quicktest_recipe(recipe: FinetuneRecipe, folder: Path) -> FinetuneRecipe:
         encoder=str(unexpanded / "encoder"),
         dev=values["train"],
     )
-    if recipe.of_a_teacher and not recipe.teacher:
+    if recipe.first_distillation_key and not recipe.teacher:
         recipe = dataclasses.replace(recipe, teacher=str(unexpanded / "teacher"))
         finetuning = task_of(recipe)
         labels = Data.read(recipe, finetuning).labels

@@ -18,7 +18,7 @@ from bert_keras.config import BertConfig
 from bert_keras.models import BertEncoder, Task
 from bert_keras.task_names import FINETUNING
 from bert_keras.tokenizers import Tokenizer
-from bert_keras.training.best_checkpoint import measure, metric_of
+from bert_keras.training.best_checkpoint import checked_selection_metric, measure
 from bert_keras.training.dry_run import (
     EFFICIENCY,
     FLOAT,
@@ -140,7 +140,7 @@ def _check_metric(
     )
     part = finetuning.take(data.validation, range(min(len(data.validation), _MEASURED)))
     task = finetuning.build(BertEncoder(small), data.labels)
-    metric_of(recipe, measure(finetuning, task, tokenizer, part).metrics)
+    checked_selection_metric(recipe, measure(finetuning, task, tokenizer, part).metrics)
 
 
 def _is_of_an_entity_type(metric: str, tags: list[str] | None) -> bool:

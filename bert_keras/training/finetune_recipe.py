@@ -339,7 +339,7 @@ class FinetuneRecipe(RunRecipe):
             fail("max_question", most, self.max_question)
 
     @property
-    def of_a_teacher(self) -> str:
+    def first_distillation_key(self) -> str:
         """Name of the first value for learning from a teacher that was given; "" without one."""
         usual, names = usual_values(), ("hidden", "alpha", "temperature")
         return next((name for name in names if getattr(self, name) != usual[name]), "")

@@ -149,7 +149,7 @@ def _check(recipe: FinetuneRecipe, encoder: BertEncoder, tokenizer: Tokenizer) -
                 f"{name}={getattr(recipe, name):g} trains the encoder, which freeze=true keeps as "
                 f"it is. Leave {name}= or freeze= out."
             )
-    if (name := recipe.of_a_teacher) and not recipe.teacher:
+    if (name := recipe.first_distillation_key) and not recipe.teacher:
         value = getattr(recipe, name)
         raise UsageError(
             f"{name}={value:g} needs a teacher to compare with. Name one with teacher=HANDLE, or "

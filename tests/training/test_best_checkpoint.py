@@ -14,7 +14,11 @@ import pytest
 
 from bert_keras.errors import ArtifactError, NumericError, UsageError
 from bert_keras.training import best_checkpoint
-from bert_keras.training.best_checkpoint import KeepBest, goodness, metric_of
+from bert_keras.training.best_checkpoint import (
+    KeepBest,
+    checked_selection_metric,
+    higher_is_better_value,
+)
 from bert_keras.training.finetune_recipe import FinetuneRecipe
 from bert_keras.training.tasks import Evaluation
 
@@ -169,7 +173,11 @@ def test_what_is_not_defined_is_worst_and_no_error(keep, tmp_path: Path) -> None
     assert math.isnan(records[0]["val_spearman"])
     best, _, _ = keep([math.nan], name="spearman")
     assert best.state["best"] == {"spearman": None, "other": 1.0}  # JSON has no NaN
-    assert goodness("spearman", None) == goodness("spearman", math.nan) < goodness("spearman", -1)
+    assert (
+        higher_is_better_value("spearman", None)
+        == higher_is_better_value("spearman", math.nan)
+        < higher_is_better_value("spearman", -1)
+    )
 
 
 @pytest.mark.parametrize(
@@ -219,12 +227,19 @@ def test_a_metric_that_is_not_always_there_is_worst(keep, monkeypatch, tmp_path:
 def test_the_metric_that_counts() -> None:
     recipe = FinetuneRecipe(task="question_answering", metric="best_f1_thresh")
     with pytest.raises(UsageError, match=r"metric must be one of best_f1\. Received"):
-        metric_of(recipe, {"best_f1": 1.0, "best_f1_thresh": 0.0})
+        checked_selection_metric(recipe, {"best_f1": 1.0, "best_f1_thresh": 0.0})
     measured = {"f1": 0.5, "exact": 0.4}
-    assert metric_of(FinetuneRecipe(task="question_answering"), measured) == "f1"
-    assert metric_of(FinetuneRecipe(task="question_answering", metric="exact"), measured) == "exact"
+    assert checked_selection_metric(FinetuneRecipe(task="question_answering"), measured) == "f1"
+    assert (
+        checked_selection_metric(
+            FinetuneRecipe(task="question_answering", metric="exact"), measured
+        )
+        == "exact"
+    )
     with pytest.raises(UsageError, match=r"metric must be one of f1, exact. .*metric='accuracy'"):
-        metric_of(FinetuneRecipe(task="question_answering", metric="accuracy"), measured)
+        checked_selection_metric(
+            FinetuneRecipe(task="question_answering", metric="accuracy"), measured
+        )
 
 
 def test_a_damaged_step_is_named(keep, tmp_path: Path) -> None:

@@ -12,9 +12,9 @@ from bert_keras import file_io, metrics
 from bert_keras.data import (
     Question,
     SupervisedExamples,
+    num_training_rows,
     question_examples,
     read_squad,
-    rows_to_learn,
 )
 from bert_keras.errors import DataError
 from bert_keras.models import BertEncoder, QuestionAnswerer, Task
@@ -58,13 +58,13 @@ class QuestionAnsweringTask(FinetuningTask):
     def split(self, data: list[Question], share: float) -> tuple[list[Question], list[Question]]:
         """Split by whole articles, so that the model has learned no part of their texts."""
         articles = list(dict.fromkeys(_article(question) for question in data))
-        first = set(articles[: rows_to_learn(len(articles), share)])
+        first = set(articles[: num_training_rows(len(articles), share)])
         return (
             [question for question in data if _article(question) in first],
             [question for question in data if _article(question) not in first],
         )
 
-    def learned(self, data: list[Question]) -> list[Question]:
+    def trainable_examples(self, data: list[Question]) -> list[Question]:
         """Return the questions with an answer, or with `no_answer` all; print how many are not."""
         if self.recipe.no_answer:
             return data

@@ -81,9 +81,9 @@ def test_examples_and_model(kind, tokenizer, encoder) -> None:
 
 def test_what_always_answers_learns_no_silence(kind, capsys) -> None:
     data = [_asked("0"), _asked("1", "")]
-    assert kind("question_answering", no_answer=True).learned(data) == data
+    assert kind("question_answering", no_answer=True).trainable_examples(data) == data
     assert capsys.readouterr().out == ""
-    assert kind("question_answering").learned(data) == data[:1]
+    assert kind("question_answering").trainable_examples(data) == data[:1]
     assert capsys.readouterr().out.startswith("1 questions without an answer are not learned")
 
 
