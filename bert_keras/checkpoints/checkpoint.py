@@ -111,7 +111,7 @@ class Checkpoint(abc.ABC):
         return None
 
     @property
-    def is_told_by_tensors(self) -> bool:
+    def needs_tensor_shapes(self) -> bool:
         """True if the config can be read only with the shapes of the tensors."""
         return True
 
@@ -148,7 +148,7 @@ class Checkpoint(abc.ABC):
         """
         allow_missing, allow_unused = _names(allow_missing), _names(allow_unused)
         class_name = model_class.__name__
-        needed = load_weights or self.is_told_by_tensors
+        needed = load_weights or self.needs_tensor_shapes
         with self.source(verify=load_weights) if needed else nullcontext() as source:
             shapes = source.shapes if source else {}
             head: tuple[str, ...] = model_class.head_layers
@@ -194,7 +194,7 @@ class Checkpoint(abc.ABC):
                 if not plain:
                     self.set_state(model, is_new=is_new)
         if is_new and load_weights:
-            line = new_heads.line_of(class_name, self.directory, is_asked_for=new_head)
+            line = new_heads.new_head_message(class_name, self.directory, is_asked_for=new_head)
             escaping.print_line(line)
         return model
 

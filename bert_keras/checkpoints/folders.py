@@ -179,9 +179,9 @@ def load_task(
     """Open a task by its handle. `Task.from_preset` describes the arguments."""
     if not load_weights and presets.is_preset(handle):
         config = PRESETS[os.fspath(handle)]
-        told = hugging_face.new_head_options(task_class.__name__, config)
-        told |= _with_num_classes(task_class, options)
-        return task_class(encoder_class(config, dtype=dtype), **told)
+        head_options = hugging_face.new_head_options(task_class.__name__, config)
+        head_options |= _with_num_classes(task_class, options)
+        return task_class(encoder_class(config, dtype=dtype), **head_options)
     tokenizer = options.pop("tokenizer", None)
     task = make_task(
         task_class,

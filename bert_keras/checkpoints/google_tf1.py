@@ -355,9 +355,9 @@ def _write_config(config: BertConfig, class_name: str) -> dict[str, Any]:
     keys = {**_SIZES, **_MORE[config.family]}
     values = {theirs: getattr(config, name) for name, theirs in keys.items()}
     values["hidden_act"] = words.get(config.activation)
-    told = {name: getattr(config, name) for name in (*keys, "family", "pooler")}
-    is_told = BertConfig.from_dict(told) == config
-    if values["hidden_act"] is None or not is_told:
+    stated = {name: getattr(config, name) for name in (*keys, "family", "pooler")}
+    is_whole = BertConfig.from_dict(stated) == config
+    if values["hidden_act"] is None or not is_whole:
         raise UsageError(
             f"Google's code has no such {config.family} for a {class_name}: its gelu is the tanh "
             "approximation (activation='gelu_tanh'), its layer_norm_epsilon 1e-12, its positions "

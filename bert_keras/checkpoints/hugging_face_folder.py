@@ -200,18 +200,18 @@ class Folder(Checkpoint):
         theirs = self.values.get("architectures")
         classes = self._theirs.classes
         for ours in classes:
-            if theirs in [[name] for name in self._theirs.calls(ours)]:
+            if theirs in [[name] for name in self._theirs.class_names(ours)]:
                 # Published BERTs state BertForMaskedLM although they hold the sentence-pair head.
-                told = self._class_of_tensors() if ours == "MaskedLM" else None
-                return told or ours
-        told = self._class_of_tensors() if theirs in (None, []) else None
-        if told is None:
+                by_tensors = self._class_of_tensors() if ours == "MaskedLM" else None
+                return by_tensors or ours
+        by_tensors = self._class_of_tensors() if theirs in (None, []) else None
+        if by_tensors is None:
             raise ArtifactError(
                 f"{self._transformer / CONFIG}: architectures={theirs!r} is not one of "
                 f"{', '.join(classes.values())}. Open it with BertEncoder.from_preset or the "
                 "from_preset of a task."
             )
-        return told
+        return by_tensors
 
     def _class_of_tensors(self) -> str | None:
         """Return our class with exactly the heads that the tensors show; None if there is none."""
@@ -222,8 +222,8 @@ class Folder(Checkpoint):
                 path.partition("/")[0] for name in source.shapes for path in names.owners(name)
             }
         heads = frozenset(owners.intersection(hugging_face.HEADS))
-        told = CLASS_OF_HEADS.get(heads)
-        return told if told in self._theirs.classes else None
+        class_name = CLASS_OF_HEADS.get(heads)
+        return class_name if class_name in self._theirs.classes else None
 
     def has_head(self, class_name: str, head: tuple[str, ...], shapes: Shapes) -> bool:
         """Return whether the manifest, config.json or else the tensors have this class's head."""
@@ -241,8 +241,8 @@ class Folder(Checkpoint):
             return self.manifest["class"]
         theirs = self.values.get("architectures")
         named = theirs if isinstance(theirs, list) else []
-        calls = {ours: self._theirs.calls(ours) for ours in self._theirs.classes}
-        classes = [ours for ours in calls if any(name in named for name in calls[ours])]
+        class_names = {ours: self._theirs.class_names(ours) for ours in self._theirs.classes}
+        classes = [ours for ours in class_names if set(class_names[ours]).intersection(named)]
         return class_name if class_name in classes else next(iter(classes), None)
 
     def source(self, *, verify: bool = False) -> tensors.Tensors:
@@ -276,7 +276,7 @@ class Folder(Checkpoint):
             yield tensors.open_tensors(path, f"dense.{number}.{{}}".format)
 
     @property
-    def is_told_by_tensors(self) -> bool:
+    def needs_tensor_shapes(self) -> bool:
         """True without a manifest: then only the tensors show whether there is a pooler."""
         return self.manifest is None
 
@@ -385,10 +385,10 @@ def _check_agreement(manifest: dict[str, Any], values: dict[str, Any], path: Pat
         for key, value in written.items()
         if key in changing and key not in values and value != family.defaults.get(key)
     ]:
-        told = ", ".join(f"{key}={written[key]!r:.100}" for key in absent)
+        expected = ", ".join(f"{key}={written[key]!r:.100}" for key in absent)
         raise ArtifactError(
             f"{path}: missing: {', '.join(absent)}, where other libraries have a default of their "
-            f"own. Add the values of {MANIFEST}: {told}."
+            f"own. Add the values of {MANIFEST}: {expected}."
         )
 
 

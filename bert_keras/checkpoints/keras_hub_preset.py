@@ -114,7 +114,7 @@ class KerasHubFolder(Checkpoint):
         return head.class_name if head else ENCODER
 
     @property
-    def is_told_by_tensors(self) -> bool:
+    def needs_tensor_shapes(self) -> bool:
         """True if there are weights: their shapes are compared with the config."""
         return (self.directory / WEIGHTS).is_file()
 

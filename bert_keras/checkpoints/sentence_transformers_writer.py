@@ -123,8 +123,8 @@ def _dotted(activation: str) -> str:
 
 def _pooling(options: Mapping[str, Any], hidden_size: int) -> dict[str, Any]:
     """Return the config of the pooling module, with the old keys if they can express it."""
-    told = options["pooling"]
-    names = [told] if isinstance(told, str) else list(told)
+    pooling = options["pooling"]
+    names = [pooling] if isinstance(pooling, str) else list(pooling)
     values: dict[str, Any] = {"word_embedding_dimension": hidden_size}
     flags = {
         key: name in names

@@ -77,7 +77,7 @@ class VariableFile(tensors.Tensors):
         stored = sum(p.stat().st_size for p in self.path.parent.glob(f"{self.path.name}.data-*"))
         if needed > stored:
             raise ArtifactError(
-                f"{self.path}: the index tells of {needed} bytes, but the data files have "
+                f"{self.path}: the index states {needed} bytes, but the data files have "
                 f"{stored}. Download or copy all files of the checkpoint again."
             )
 

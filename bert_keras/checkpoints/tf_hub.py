@@ -145,7 +145,7 @@ class HubFolder(Checkpoint):
         if not trust:
             raise ArtifactError(
                 f"{directory}: a SavedModel, which is a program. Only its variables would be read, "
-                "and no function of it run; but they do not tell the activation, the epsilon of "
+                "and no function of it run; but they do not state the activation, the epsilon of "
                 "the layer norms and the dropout, nor how many layers of an ALBERT share a block, "
                 "so those of Google's published models would be taken: gelu in its tanh form, "
                 "1e-12, 0.1 (ALBERT: 0). If this is such a model: trust=True (--trust). "
@@ -222,7 +222,7 @@ class HubFolder(Checkpoint):
                 state = "missing" if stored is None else f"of shape {list(stored)}"
                 raise ArtifactError(
                     f"{self.directory / VARIABLES}: {entry.tensor} is {state}, where an encoder of "
-                    f"Google's has {rank} axes that tell its sizes. "
+                    f"Google's has {rank} axes that state its sizes. "
                     f"Received: {', '.join(sorted(shapes)[:5]) or 'no variables'}"
                 )
             return stored
@@ -257,7 +257,7 @@ class HubFolder(Checkpoint):
             return len(numbers), hidden_size // _HEAD_SIZE
         unknown = "layers" if family == "albert" else "heads"
         raise ArtifactError(
-            f"{self.directory / VARIABLES}: the variables do not tell how many {unknown} there "
+            f"{self.directory / VARIABLES}: the variables do not show how many {unknown} there "
             f"are, and Google published no {family} of {hidden_size} units. Put the "
             f"{CONFIGS[family]} that it was made with beside {MODEL}."
         )

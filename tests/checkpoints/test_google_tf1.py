@@ -261,7 +261,7 @@ def test_flipped_bits(name: str, tensorflow: Any, tmp_path: Path) -> None:
         load_checkpoint(tmp_path)
 
 
-def test_an_index_that_tells_of_more_than_there_is(tensorflow: Any, tmp_path: Path) -> None:
+def test_an_index_that_states_more_than_there_is(tensorflow: Any, tmp_path: Path) -> None:
     """An index that claims more bytes than the data file holds is refused.
 
     Here the index lists one slice of a huge table, and the config has the same huge size.
@@ -275,7 +275,7 @@ def test_an_index_that_tells_of_more_than_there_is(tensorflow: Any, tmp_path: Pa
     )
     values = google_tf1._write_config(_TANH, "BertEncoder") | {"vocab_size": rows}
     (tmp_path / "bert_config.json").write_text(json.dumps(values))
-    with pytest.raises(ArtifactError, match=r"tells of 32000000000000 bytes, .* have 1600"):
+    with pytest.raises(ArtifactError, match=r"states 32000000000000 bytes, .* have 1600"):
         load_checkpoint(tmp_path)
 
 

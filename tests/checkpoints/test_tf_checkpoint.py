@@ -71,11 +71,11 @@ def test_damaged_objects(tmp_path: Path) -> None:
         tf_checkpoint.VariableFile(path)
 
 
-def test_an_index_that_tells_of_more_than_there_is(tmp_path: Path) -> None:
+def test_an_index_that_states_more_than_there_is(tmp_path: Path) -> None:
     path = _write(tmp_path / "ckpt", kernel=np.zeros((30, 10), "float32"))
     data = tmp_path / "ckpt.data-00000-of-00001"
     data.write_bytes(data.read_bytes()[:-4])
-    with pytest.raises(ArtifactError, match=r"tells of 1200 bytes, .* files have 1196\."):
+    with pytest.raises(ArtifactError, match=r"states 1200 bytes, .* files have 1196\."):
         tf_checkpoint.VariableFile(path)
 
 
