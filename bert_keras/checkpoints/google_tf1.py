@@ -233,7 +233,7 @@ class GoogleFolder(Checkpoint):
 
     def names(self, class_name: str, config: BertConfig, shapes: Shapes) -> NameMap:
         """Return the names of the family's variables."""
-        return names_of(config.family, class_name, shapes)
+        return name_map(config.family, class_name, shapes)
 
 
 def class_of(shapes: Shapes) -> str:
@@ -316,18 +316,18 @@ def save(model: BertEncoder | Task, directory: Path) -> None:
                 f"The MLM head of Google's code has the encoder's {name}. Received: "
                 f"{name}={model.options[name]!r}. {_OTHER_FORMAT}"
             )
-    names = names_of(config.family, class_name, {})
+    names = name_map(config.family, class_name, {})
     weights = plain_weights(model)
     if unknown := [weight.path for weight in weights if not names.knows(weight.path)]:
         raise UsageError(
             f"Google's {config.family} has no place for {', '.join(unknown)}, so a "
             f"{class_name} cannot be written as a TF1 checkpoint. {_OTHER_FORMAT}"
         )
-    entries = names.entries(weights)
-    streaming.check(entries)
+    specs = names.tensor_specs(weights)
+    streaming.check(specs)
     directory.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=directory, prefix=".tmp-") as folder:
-        there = streaming.each(entries, f"writing {directory}")
+        there = streaming.with_progress(specs, f"writing {directory}")
         tf_checkpoint.write(Path(folder, PREFIX), there)
         Path(folder, CONFIGS[config.family]).write_bytes(manifests.json_bytes(values))
         old = set(directory.glob(f"{PREFIX}.data-*"))
@@ -374,7 +374,7 @@ def family_of(shapes: Shapes) -> str:
     return "electra" if is_electra else "bert"
 
 
-def names_of(family: str, class_name: str, shapes: Shapes) -> NameMap:
+def name_map(family: str, class_name: str, shapes: Shapes) -> NameMap:
     """Return the names of the variables of a family.
 
     In ELECTRA the encoder of a masked language model is the generator, which has its own prefix.

@@ -216,7 +216,7 @@ _ACTIVATIONS = {
 _OLD_NAMES = {"LayerNorm.gamma": "LayerNorm.weight", "LayerNorm.beta": "LayerNorm.bias"}
 
 
-def names_of(family: Family, *, prefixed: bool) -> NameMap:
+def name_map(family: Family, *, prefixed: bool) -> NameMap:
     """Return the names of the tensors of a family.
 
     Args:

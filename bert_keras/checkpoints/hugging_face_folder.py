@@ -49,7 +49,7 @@ _SAME = "bias"
 _EXACT = LeafRule("")
 
 
-def state_entries(model: keras.Model, state: Mapping[str, Any]) -> list[TensorSpec]:
+def state_specs(model: keras.Model, state: Mapping[str, Any]) -> list[TensorSpec]:
     """Return the variables in `bert_keras.safetensors`: those of adapted and quantised layers."""
     layers = states.layers_by_name(model)
     changed = dict.fromkeys([*state.get("quantization", {}), *_adapters(state)])
@@ -68,11 +68,11 @@ def write_state(model: keras.Model, state: Mapping[str, Any], directory: Path) -
         NumericError: if a value is not finite.
     """
     path = directory / STATE_WEIGHTS
-    entries = state_entries(model, state)
-    if not entries:
+    specs = state_specs(model, state)
+    if not specs:
         path.unlink(missing_ok=True)  # an earlier model may have left one
         return None
-    return streaming.write_safetensors(path, entries)
+    return streaming.write_safetensors(path, specs)
 
 
 def restore_state(model: keras.Model, state: Mapping[str, Any], directory: Path) -> None:
@@ -107,18 +107,18 @@ def restore_state(model: keras.Model, state: Mapping[str, Any], directory: Path)
             states.set_state(model, state)
         except ValueError as error:
             raise ArtifactError(f"{directory}: {error}") from error
-        kept = state_entries(model, state)
-        expected = {entry.tensor: entry.shape for entry in kept}
+        kept = state_specs(model, state)
+        expected = {spec.tensor: spec.shape for spec in kept}
         tensors.check(path, file.shapes, expected)
-        for entry in streaming.each(kept, f"reading {path}"):
-            values = file.read(entry.tensor)
-            whole = values.dtype.kind in "iu", np.dtype(_numpy(entry.variable.dtype)).kind in "iu"
+        for spec in streaming.with_progress(kept, f"reading {path}"):
+            values = file.read(spec.tensor)
+            whole = values.dtype.kind in "iu", np.dtype(_numpy(spec.variable.dtype)).kind in "iu"
             if whole[0] != whole[1]:
                 raise ArtifactError(
-                    f"{path}: {entry.tensor}: expected {entry.variable.dtype}. "
+                    f"{path}: {spec.tensor}: expected {spec.variable.dtype}. "
                     f"Received: {values.dtype}. {COPY_AGAIN}"
                 )
-            entry.variable.assign(values)
+            spec.variable.assign(values)
 
 
 def _numpy(dtype: str) -> str:
@@ -217,7 +217,7 @@ class Folder(Checkpoint):
         """Return our class with exactly the heads that the tensors show; None if there is none."""
         with self.source() as source:
             prefixed = any(name.startswith(self._theirs.prefix) for name in source.shapes)
-            names = hugging_face.names_of(self._theirs, prefixed=prefixed)
+            names = hugging_face.name_map(self._theirs, prefixed=prefixed)
             owners = {
                 path.partition("/")[0] for name in source.shapes for path in names.owners(name)
             }
@@ -331,7 +331,7 @@ class Folder(Checkpoint):
             written = self.manifest["class"], self.manifest["options"]
             family = hugging_face.family_for(config, *written)
         prefixed = any(name.startswith(family.prefix) for name in shapes)
-        return hugging_face.names_of(family, prefixed=prefixed)
+        return hugging_face.name_map(family, prefixed=prefixed)
 
     def set_state(self, model: Any, *, is_new: bool = False) -> None:
         """Restore the saved state if the model has the saved class and options; else warn.

@@ -338,8 +338,10 @@ class Source:
         Raises:
             NumericError: if a weight is not finite.
         """
-        for entry in _entries(self.names, model):
-            entry.variable.assign(entry.leaf.ours(streaming.finite(self.weights[entry.tensor])))
+        for spec in _tensor_specs(self.names, model):
+            spec.variable.assign(
+                spec.layout.to_keras_layout(streaming.finite(self.weights[spec.tensor]))
+            )
         self.names.set_zeros(model.weights)
 
 
@@ -367,10 +369,10 @@ def to_keras_hub(model: BertEncoder | Task) -> Any:
         task_class = getattr(keras_hub.models, target.task_name)
         keras_hub_model = task_class(backbone=keras_hub_model, **target.arguments)
     names = _names(target.backbone, target.head, target.config, target.segment)
-    entries = {entry.tensor: entry for entry in _entries(names, model)}
+    specs = {spec.tensor: spec for spec in _tensor_specs(names, model)}
     for variable in keras_hub_model.weights:
-        if entry := entries.get(variable.path):
-            variable.assign(entry.leaf.theirs(streaming.finite(entry.variable)))
+        if spec := specs.get(variable.path):
+            variable.assign(spec.layout.to_checkpoint_layout(streaming.finite(spec.variable)))
         else:
             variable.assign(np.zeros(variable.shape))
     return keras_hub_model
@@ -384,6 +386,8 @@ def _names(
     return with_head(names, head, file=False) if head else names
 
 
-def _entries(names: NameMap, model: BertEncoder | Task) -> list[TensorSpec]:
+def _tensor_specs(names: NameMap, model: BertEncoder | Task) -> list[TensorSpec]:
     """Return the variables of our model with the paths of KerasHub's variables."""
-    return names.entries([weight for weight in plain_weights(model) if names.knows(weight.path)])
+    return names.tensor_specs(
+        [weight for weight in plain_weights(model) if names.knows(weight.path)]
+    )

@@ -97,8 +97,8 @@ def count_labels(head: tuple[str, ...], names: NameMap, shapes: Shapes) -> int |
     for layer in head:
         bias = types.SimpleNamespace(path=f"{layer}/output/bias")
         if names.knows(bias.path):
-            (entry,) = names.entries([bias])
-            shape = shapes.get(entry.tensor, ())
+            (spec,) = names.tensor_specs([bias])
+            shape = shapes.get(spec.tensor, ())
             return shape[0] if len(shape) == 1 else None
     return None
 
@@ -181,7 +181,7 @@ def check_task(
         if begins(layer, head) and not begins(layer, _SHARED)
     }
     leaves = [types.SimpleNamespace(path=f"{layer}/{leaf}") for layer in own for leaf in _LEAVES]
-    needed = {entry.tensor for entry in names.entries(leaves)}
+    needed = {spec.tensor for spec in names.tensor_specs(leaves)}
     beginnings = {name.partition(names.separator)[0] for name in own.values()}
     wrong = {
         tensor

@@ -78,7 +78,7 @@ def without_scope(variable: str) -> str:
     return _SCOPE.sub("", variable)
 
 
-def names_of(num_heads: int, *, shared: bool) -> NameMap:
+def name_map(num_heads: int, *, shared: bool) -> NameMap:
     """Return the variable names of an encoder and of its MLM head.
 
     Args:
@@ -216,12 +216,12 @@ class HubFolder(Checkpoint):
 
         def shape(path: str, rank: int = 2) -> tuple[int, ...]:
             """Return the stored shape of our variable `path`, which must have `rank` axes."""
-            (entry,) = names.entries([types.SimpleNamespace(path=path)])
-            stored = shapes.get(entry.tensor)
+            (spec,) = names.tensor_specs([types.SimpleNamespace(path=path)])
+            stored = shapes.get(spec.tensor)
             if stored is None or len(stored) != rank:
                 state = "missing" if stored is None else f"of shape {list(stored)}"
                 raise ArtifactError(
-                    f"{self.directory / VARIABLES}: {entry.tensor} is {state}, where an encoder of "
+                    f"{self.directory / VARIABLES}: {spec.tensor} is {state}, where an encoder of "
                     f"Google's has {rank} axes that state its sizes. "
                     f"Received: {', '.join(sorted(shapes)[:5]) or 'no variables'}"
                 )
@@ -282,5 +282,5 @@ def _family_of(shapes: Shapes) -> str:
 def _names(family: str, class_name: str, num_heads: int, shapes: Shapes) -> NameMap:
     """Return the variable names of a model, of TensorFlow 1 or of the Model Garden."""
     if _is_tf1(shapes):
-        return google_tf1.names_of(family, class_name, shapes)
-    return names_of(num_heads, shared=family == "albert")
+        return google_tf1.name_map(family, class_name, shapes)
+    return name_map(num_heads, shared=family == "albert")

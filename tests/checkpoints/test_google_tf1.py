@@ -329,10 +329,10 @@ def test_one_name_for_each(family: str) -> None:
     config: BertConfig = _CONFIGS[family]
     rows = FAMILIES[family]
     names = NameMap(rows.modules, LEAVES, "/", rows.whole, {"": rows.prefix})
-    entries = names.entries(BertEncoder(config).weights)
-    assert len({entry.tensor for entry in entries}) == len(entries)
-    for entry in entries:
-        assert entry.path.rpartition("/")[0] in names.owners(entry.tensor)
+    specs = names.tensor_specs(BertEncoder(config).weights)
+    assert len({spec.tensor for spec in specs}) == len(specs)
+    for spec in specs:
+        assert spec.path.rpartition("/")[0] in names.owners(spec.tensor)
 
 
 def test_a_config_file_for_each() -> None:

@@ -85,11 +85,11 @@ def test_large_variables_are_in_slices(tmp_path: Path, monkeypatch: pytest.Monke
     table = np.arange(35, dtype="float32").reshape(7, 5)
     monkeypatch.setattr(tensors, "PART", 2 * table[0].nbytes)
     monkeypatch.setattr(tf_checkpoint, "_SHARD", 0)
-    entries = [
+    specs = [
         TensorSpec(keras.Variable(table), name, LeafRule(name, transposed=name == "turned"))
         for name in ("table", "turned")
     ]
-    tf_checkpoint.write(tmp_path / "ckpt", entries)
+    tf_checkpoint.write(tmp_path / "ckpt", specs)
     assert len(list(tmp_path.glob("ckpt.data-*"))) == 5
     reader = tf.train.load_checkpoint(str(tmp_path / "ckpt"))
     assert reader.get_variable_to_shape_map() == {"table": [7, 5], "turned": [5, 7]}
