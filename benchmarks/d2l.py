@@ -197,7 +197,8 @@ class Parts:
         data.require_vacant(folder)
         made_by = {key: getattr(self.tokenizer, key) for key in ("fingerprint", "vocab_size")}
         lengths = np.array([len(f"{word} ".encode()) for word in self.tokenizer.vocabulary])
-        for name, corpus in (("train", self.train), ("held_out", self.validation)):
+        corpora = (self.train, self.validation)
+        for name, corpus in zip(data.SPLIT_FOLDERS.values(), corpora, strict=True):
             (folder / name).mkdir(parents=True)
             arrays = (corpus.tokens, corpus.sentence_starts, corpus.document_starts)
             for file, values in zip(corpus.manifest["files"], arrays, strict=True):

@@ -304,14 +304,17 @@ def check_same(directory: Path, options: Mapping[str, Any], path: Path) -> None:
     differ = [
         name
         for name in (*_VECTOR_DEFAULTS, "activation")
-        if _told(theirs.options, name) != _told(options, name)
+        if _comparable_option(theirs.options, name) != _comparable_option(options, name)
     ]
     if differ:
+        first, second = (
+            [_comparable_option(each, name) for name in differ]
+            for each in (options, theirs.options)
+        )
         raise ArtifactError(
             f"{path} and {theirs.path.name} with its files contradict each other in "
-            f"{', '.join(differ)}: {[_told(options, name) for name in differ]!r:.300} and "
-            f"{[_told(theirs.options, name) for name in differ]!r:.300}. Remove "
-            "bert_keras.json to open the folder as sentence-transformers does."
+            f"{', '.join(differ)}: {first!r:.300} and {second!r:.300}. Remove bert_keras.json to "
+            "open the folder as sentence-transformers does."
         )
 
 
@@ -327,7 +330,7 @@ _VECTOR_DEFAULTS = {
 }
 
 
-def _told(options: Mapping[str, Any], name: str) -> Any:
+def _comparable_option(options: Mapping[str, Any], name: str) -> Any:
     """Return an option or its default, in a form that can be compared."""
     value = options.get(name, _VECTOR_DEFAULTS.get(name))
     # sentence-transformers adds prompts with an empty text when it writes a folder.
