@@ -98,7 +98,7 @@ def test_the_report_of_a_fine_tuning(name: str, tmp_path: Path) -> None:
         results=[result, failed],
         good=[result],
         best=result,
-        name=name,
+        metric=name,
         folder=FinetuneFolder(dataclasses.replace(recipe, out=str(tmp_path))),
         command="x",
         evaluation=Evaluation({name: 0.5}, [], [HardExample(1.0, name, name, name)]),
