@@ -5,12 +5,12 @@
     python -m benchmarks.d2l --data DIR --prepare FOLDER
     python -m benchmarks.d2l --quick
 
-DIR holds valid.txt, the training text, and test.txt, the held-out text. Text and vocabulary follow
-the book "Dive into Deep Learning" (d2l.ai, chapter "Pretraining BERT"). A document is a line with
-at least two sentences, in lower case, split at " . ". The vocabulary has the words that occur at
-least five times. Masks and sentence pairs come from `PretrainingExamples`, and are the same for all
-contenders. Both losses are measured as means over the training steps, as in the book, and on the
-held-out text.
+DIR holds valid.txt, the training text, and test.txt, the validation text. Text and vocabulary
+follow the book "Dive into Deep Learning" (d2l.ai, chapter "Pretraining BERT"). A document is a line
+with at least two sentences, in lower case, split at " . ". The vocabulary has the words that occur
+at least five times. Masks and sentence pairs come from `PretrainingExamples`, and are the same for
+all contenders. Both losses are measured as means over the training steps, as in the book, and on
+the validation text.
 
 --tune trains only our recipe, changed by key=value, on seven eighths of valid.txt. It measures the
 recipe on the last eighth, so that settings are not chosen on test.txt. --prepare writes the corpus
@@ -117,12 +117,13 @@ RECIPE = "d2l_wikitext2"
 PACKAGES = ("bert-keras", "keras", "tensorflow", "jax", "torch")
 # The learning rates of two editions of the book.
 RATES = (1e-2, 1e-3)
+# Keys of the result files. "held_out" is the earlier name of the validation text.
 LOSSES = ("train_mlm", "train_nsp", "held_out_mlm", "held_out_nsp")
 # Target: at least so much below the losses of the book's settings.
 WANTED = {"held_out_mlm": 0.3, "held_out_nsp": 0.1}
 _MIN_COUNT = 5  # minimum occurrences of a word of the vocabulary
 _UNKNOWN = "<unk>"  # unknown words in the text
-_HELD_OUT_ROWS = 256  # largest batch: the rows of an incomplete last batch are not measured
+_VALIDATION_ROWS = 256  # largest batch: the rows of an incomplete last batch are not measured
 _QUICK_STEPS = 2
 
 Paragraphs = list[list[list[str]]]  # of sentences of words
@@ -144,14 +145,14 @@ def vocabulary(text: Paragraphs) -> list[str]:
 
 @dataclasses.dataclass(frozen=True)
 class Parts:
-    """Training text and held-out text, with the vocabulary of the training text."""
+    """Training text and validation text, with the vocabulary of the training text."""
 
     tokenizer: Tokenizer
     train: Corpus
-    held_out: Corpus
+    validation: Corpus
 
     @classmethod
-    def of(cls, train: Paragraphs, held_out: Paragraphs) -> Parts:
+    def of(cls, train: Paragraphs, validation: Paragraphs) -> Parts:
         """Build the vocabulary of `train`, and encode both texts with it."""
         tokenizer = Tokenizer(vocabulary(train))
         ids = {word: number for number, word in enumerate(tokenizer.vocabulary)}
@@ -162,37 +163,42 @@ class Parts:
                 for line in text
             )
 
-        return cls(tokenizer, corpus(train), corpus(held_out))
+        return cls(tokenizer, corpus(train), corpus(validation))
 
-    def examples(self, recipe: PretrainRecipe, held_out: bool = False) -> PretrainingExamples:
+    def examples(self, recipe: PretrainRecipe, validation: bool = False) -> PretrainingExamples:
         """Return the pretraining examples of one text.
 
-        The held-out examples are the same for all seeds.
+        The validation examples are the same for all seeds.
 
         Args:
             recipe: recipe with the sizes of rows and batches.
-            held_out: whether to take the held-out text instead of the training text.
+            validation: whether to take the validation text instead of the training text.
         """
         return PretrainingExamples(
-            self.held_out if held_out else self.train,
+            self.validation if validation else self.train,
             self.tokenizer,
             sequence_length=recipe.sequence_length,
-            batch_size=min(recipe.batch_size, _HELD_OUT_ROWS) if held_out else recipe.batch_size,
+            batch_size=min(recipe.batch_size, _VALIDATION_ROWS)
+            if validation
+            else recipe.batch_size,
             short_seq_prob=recipe.short_seq_prob,
-            seed=0 if held_out else recipe.seed,
+            seed=0 if validation else recipe.seed,
         )
 
     def unigram_loss(self) -> float:
-        """Return the MLM loss of a unigram model: word frequencies predict the held-out text."""
+        """Return the MLM loss of a unigram model: word frequencies predict the validation text."""
         special, size = self.tokenizer.special_ids, self.tokenizer.vocab_size
-        return pretrain_setup.cross_entropy(self.train.tokens, self.held_out.tokens, special, size)
+        return pretrain_setup.cross_entropy(
+            self.train.tokens, self.validation.tokens, special, size
+        )
 
     def save(self, folder: Path) -> None:
         """Write both texts and the tokenizer as `bert-keras prepare` does."""
         data.require_vacant(folder)
         made_by = {key: getattr(self.tokenizer, key) for key in ("fingerprint", "vocab_size")}
         lengths = np.array([len(f"{word} ".encode()) for word in self.tokenizer.vocabulary])
-        for name, corpus in (("train", self.train), ("held_out", self.held_out)):
+        corpora = (self.train, self.validation)
+        for name, corpus in zip(data.SPLIT_FOLDERS.values(), corpora, strict=True):
             (folder / name).mkdir(parents=True)
             arrays = (corpus.tokens, corpus.sentence_starts, corpus.document_starts)
             for file, values in zip(corpus.manifest["files"], arrays, strict=True):
@@ -223,7 +229,7 @@ def ours(recipe: PretrainRecipe, parts: Parts) -> keras.Model:
 def measured(
     prepared: Callable[[PretrainRecipe, Parts], keras.Model], recipe: PretrainRecipe, parts: Parts
 ) -> Figures:
-    """Train one contender for the steps of the recipe and measure it on the held-out text."""
+    """Train one contender for the steps of the recipe and measure it on the validation text."""
     keras.utils.set_random_seed(recipe.seed)
     model = prepared(recipe, parts)
     begin = time.perf_counter()
@@ -234,8 +240,8 @@ def measured(
         verbose=0,  # pyright: ignore[reportArgumentType]
     ).history
     seconds = time.perf_counter() - begin
-    held_out = parts.examples(recipe, held_out=True)
-    batches = data.dataset(held_out, steps=held_out.num_batches(0))
+    validation = parts.examples(recipe, validation=True)
+    batches = data.dataset(validation, steps=validation.num_batches(0))
     after = model.evaluate(batches, return_dict=True, verbose=0)
     return {
         "train_mlm": float(history["mlm_loss"][-1]),
@@ -268,6 +274,11 @@ def means(rounds: list[Figures]) -> Figures:
     return {name: statistics.mean(figures[name] for figures in rounds) for name in rounds[0]}
 
 
+def _heading(key: str) -> str:
+    """Return the heading of a key of the result files."""
+    return key.replace("held_out", "validation").replace("_", " ")
+
+
 def show(results: dict[str, list[Figures]], console: Console) -> dict[str, float]:
     """Print the table, and return by how much each loss of the last contender is lower.
 
@@ -280,7 +291,7 @@ def show(results: dict[str, list[Figures]], console: Console) -> dict[str, float
     Returns:
         Differences by loss; an empty dict with a single contender.
     """
-    headings = [name.replace("_", " ") for name in (*LOSSES, "held_out_nsp_accuracy", "seconds")]
+    headings = [_heading(name) for name in (*LOSSES, "held_out_nsp_accuracy", "seconds")]
     table = Table("contender", "seed", *headings)
     for name, rounds in results.items():
         for seed, figures in [*enumerate(rounds), ("mean", means(rounds))]:
@@ -294,7 +305,7 @@ def show(results: dict[str, list[Figures]], console: Console) -> dict[str, float
     lower = {loss: first[loss] - last[loss] for loss in LOSSES}
     for loss, wanted in WANTED.items():
         verdict = "reached" if lower[loss] >= wanted else "MISSED"
-        console.print(f"{loss}: {lower[loss]:.3f} lower; wanted {wanted}: {verdict}")
+        console.print(f"{_heading(loss)}: {lower[loss]:.3f} lower; wanted {wanted}: {verdict}")
     return lower
 
 
@@ -324,9 +335,9 @@ def main() -> None:
         recipe = dataclasses.replace(
             recipe, batch_size=32, steps=_QUICK_STEPS, log_every=1, warmup_steps=1
         )
-        train = held_out = paragraphs(made_up())
+        train = validation = paragraphs(made_up())
     elif options.data:
-        train, held_out = (
+        train, validation = (
             paragraphs((options.data / name).read_text(encoding="utf-8"))
             for name in ("valid.txt", "test.txt")
         )
@@ -337,9 +348,9 @@ def main() -> None:
         values = parse_overrides(options.tune, dataclasses.asdict(recipe))
         recipe = dataclasses.replace(recipe, **values)
         split = len(train) * 7 // 8
-        train, held_out = train[:split], train[split:]
+        train, validation = train[:split], train[split:]
         entrants = {"recipe": ours}
-    parts = Parts.of(train, held_out)
+    parts = Parts.of(train, validation)
     if options.prepare:
         parts.save(options.prepare)
         return

@@ -86,7 +86,7 @@ class _Texts(_Work):
         return rows
 
     def predictor(self, model: Any) -> Any:
-        rows = self.rows(self.data.dev)
+        rows = self.rows(self.data.validation)
         logits = np.stack(self.logits(model, rows))
         scores = logits
         if self.problem == "single_label":
@@ -121,11 +121,11 @@ class _Words(_Work):
         return rows
 
     def predictor(self, model: Any) -> Any:
-        rows, owners = self.rows(self.data.dev.words)
+        rows, owners = self.rows(self.data.validation.words)
         names = self.data.labels or []
         answered = []
         for words, logits, own in zip(
-            self.data.dev.words, self.logits(model, rows), owners, strict=True
+            self.data.validation.words, self.logits(model, rows), owners, strict=True
         ):
             tags = [Label("O", 0.0)] * len(words)
             for place in reversed(range(len(own))):
@@ -174,7 +174,7 @@ class _Questions(_Work):
         return output.start_logits[index].numpy(), output.end_logits[index].numpy()
 
     def predictor(self, model: Any) -> Any:
-        rows, encoded = self.rows(self.data.dev)
+        rows, encoded = self.rows(self.data.validation)
         best: dict[int, tuple[float, str]] = {}
         for index, (start, end) in enumerate(self.logits(model, rows)):
             number = encoded["overflow_to_sample_mapping"][index]
@@ -185,12 +185,12 @@ class _Questions(_Work):
             for a in firsts:
                 for b in lasts:
                     if 0 <= b - a < self.recipe.max_answer:
-                        text = self.data.dev[number].context[offsets[a][0] : offsets[b][1]]
+                        text = self.data.validation[number].context[offsets[a][0] : offsets[b][1]]
                         score = float(start[a] + end[b])
                         best[number] = max(best.get(number, (-np.inf, "")), (score, text))
         answers = [
             Answer(best.get(number, (0.0, ""))[1], 0, 0, 0.0, 0.0)
-            for number in range(len(self.data.dev))
+            for number in range(len(self.data.validation))
         ]
         return _Answers(predict_answers=lambda *_, **__: answers)
 
@@ -227,7 +227,7 @@ def run(
     Args:
         recipe: the recipe, which bert_keras uses too.
         kind: the task, which evaluates the predictions.
-        data: rows of train and dev.
+        data: training and validation examples.
         encoder: folder of the pretrained model.
         seed: the seed.
 
@@ -244,7 +244,7 @@ def run(
     _train(recipe, model, tokenizer, rows, seed)
     seconds = perf_counter() - start
     model.eval()
-    evaluation = kind.evaluate(work.predictor(model), data.dev)
+    evaluation = kind.evaluate(work.predictor(model), data.validation)
     return {"metrics": dict(evaluation.metrics), "seconds": seconds, "rows": len(rows)}
 
 

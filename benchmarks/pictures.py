@@ -32,7 +32,7 @@ def curve_picture(curves: Mapping[str, Sequence[Mapping[str, float]]], path: Pat
         seconds, losses = ([point[key] for point in points] for key in ("seconds", "loss"))
         axes.plot(seconds, losses, color=colour, marker="o", ms=4, linewidth=1.8, label=name)
     axes.set_xlabel("seconds of training")
-    axes.set_ylabel("held-out masked-token loss (nats)")
+    axes.set_ylabel("validation masked-token loss (nats)")
     axes.set_xlim(left=0)
     axes.grid(alpha=0.25)
     axes.spines[["top", "right"]].set_visible(False)

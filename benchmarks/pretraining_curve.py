@@ -147,7 +147,7 @@ def show(curves: Mapping[str, Sequence[Point]], console: Console) -> float | Non
     if first is None or second is None:
         return None
     console.print(
-        f"Held-out loss {least:.3f}: {first:.0f} s before, {second:.0f} s after, "
+        f"Validation loss {least:.3f}: {first:.0f} s before, {second:.0f} s after, "
         f"{first / second:.2f} times as fast."
     )
     return first / second

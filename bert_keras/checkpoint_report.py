@@ -45,8 +45,8 @@ def print_checkpoint(opened: Checkpoint, console: Console | None = None) -> None
     names = opened.names(class_name, config, shapes)
     model = load_opened(opened, load_weights=False)
     expected = {
-        entry.tensor: entry
-        for entry in names.entries([w for w in model.weights if names.knows(w.path)])
+        spec.tensor: spec
+        for spec in names.tensor_specs([w for w in model.weights if names.knows(w.path)])
     }
     values = Table("value", "", title=f"{opened.directory}: {class_name}")
     for name, value in config.to_dict().items():

@@ -183,7 +183,9 @@ def _tokenizer_files(source: Path, target: Path, format: str) -> str:  # noqa: A
         Names of the files, or the reason why there are none, for the user.
     """
     inner = tokenizer_config.encoder_folder(files.transformer_folder(source))
-    is_told = files.lowercases(inner)  # a setting of sentence-transformers, not of the tokenizer
+    is_lowercased = files.lowercases(
+        inner
+    )  # a setting of sentence-transformers, not of the tokenizer
     names = [name for name in (*FILES, *backend_files.FILES) if (inner / name).is_file()]
     if not names and not (inner / "assets").is_dir():
         return "none found"
@@ -195,7 +197,7 @@ def _tokenizer_files(source: Path, target: Path, format: str) -> str:  # noqa: A
         return "not taken along: KerasHub's has files of its own"
     engine = inner / ENGINE
     is_theirs = engine.is_file() and files.is_keras_hub(file_io.read_object(engine, file_io.LARGE))
-    if not names or is_theirs or is_told:
+    if not names or is_theirs or is_lowercased:
         tokenizer.save_to_preset(target)
         names = [name for name in FILES if (target / name).is_file()]
     else:

@@ -67,7 +67,7 @@ WITHOUT_FILE: dict[str, dict[str, str]] = {
 }
 
 
-def names_of(class_name: str) -> list[str]:
+def tasks_of_class(class_name: str) -> list[str]:
     """Return the names of the tasks that a class is for."""
     tasks = {**FINETUNED, **PRETRAINED}
     return [name for name, classes in tasks.items() if class_name in classes]

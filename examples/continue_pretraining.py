@@ -22,14 +22,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
     texts = [text for text in texts if text.strip()]
     # A folder without this head gets a new one. The other heads of the folder are left out.
     model = bk.MaskedLM.from_preset(asked.model, allow_missing="mlm", allow_unused=("nsp", "sop"))
-    learned, held_out = texts[: -len(texts) // 10], texts[-len(texts) // 10 :]
-    question = [held_out[0].replace(held_out[0].split()[1], "[MASK]", 1)]
+    learned, validation = texts[: -len(texts) // 10], texts[-len(texts) // 10 :]
+    question = [validation[0].replace(validation[0].split()[1], "[MASK]", 1)]
     for name in ("before", "after"):
         if name == "after":
             model.fit(learned, epochs=3, learning_rate=asked.rate, max_length=128, verbose=2)
-        loss = model.evaluate(held_out, return_dict=True, verbose=0)["loss"]
+        loss = model.evaluate(validation, return_dict=True, verbose=0)["loss"]
         tokens = [fill.token for fill in model.fill_mask(question, top_k=3)[0][0]]
-        print(f"{name}: held-out loss {loss:.3f}; {question[0]} {tokens}")
+        print(f"{name}: validation loss {loss:.3f}; {question[0]} {tokens}")
     model.save_to_preset("domain_bert")  # SequenceClassifier.from_preset("domain_bert", labels=…)
 
 

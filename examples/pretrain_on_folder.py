@@ -25,7 +25,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     documents = read(asked.data)
     tokenizer = bk.Tokenizer.train(documents, vocab_size=vocab_size)
     stores = write(corpus, documents, tokenizer, validation_split=0.1)
-    examples, held_out = (
+    examples, validation = (
         dataset(PretrainingExamples(store, tokenizer, sequence_length=128, batch_size=16))
         for store in stores.values()
     )
@@ -35,7 +35,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     rule = bk.optimizer(1e-3, total_steps=steps, warmup_steps=steps // 10)
     model.compile(rule, **model.loss_and_metrics())
     model.fit(examples, epochs=max(1, steps // len(examples)), verbose=2)
-    print(model.evaluate(held_out, return_dict=True, verbose=0))
+    print(model.evaluate(validation, return_dict=True, verbose=0))
     print([fill.token for fill in model.fill_mask(["The river [MASK] long."], top_k=3)[0][0]])
     model.save_to_preset("my_bert")
 

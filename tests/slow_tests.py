@@ -366,7 +366,7 @@ _ON_PYTORCH_ALONE: Tests = {
     "tests/training/test_pretrain.py": {
         "test_a_model_learns": (),
         "test_averaged_weights_are_saved_also_when_only_the_end_is_missing": (),
-        "test_held_out_text_smaller_than_a_batch": (),
+        "test_validation_text_smaller_than_a_batch": (),
         "test_numbers_that_are_not_finite": (),
         "test_tensorboard": (),
         "test_values": (),

@@ -113,9 +113,9 @@ GRAPHS = {
     "export.runtimes.onnx_model": ("onnx",),
     "export.runtimes.openvino_model": ("openvino",),
 }
-# This page imports the modules of GRAPHS that the active backend has, and no other.
+# This module imports the modules of GRAPHS that the active backend has, and no other.
 CHOOSES_GRAPHS = f"{LIBRARY}.kernels"
-# The public page imports all floors, each at its first use.
+# The public module imports all floors, each at its first use.
 PAGE = Floor(lazily=tuple(FLOORS))
 PROGRAM = Floor(
     third_party=("keras", "numpy", "rich"),

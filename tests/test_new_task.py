@@ -203,7 +203,7 @@ def test_a_folder_has_a_file_of_the_task_or_a_reason(folder: str) -> None:
 
 def test_it_is_on_the_page() -> None:
     assert bert_keras.ReadingTime is ReadingTime  # pyright: ignore[reportAttributeAccessIssue]
-    assert task_names.names_of("ReadingTime") == ["reading_time"]
+    assert task_names.tasks_of_class("ReadingTime") == ["reading_time"]
 
 
 def test_it_learns_from_strings_and_answers(tokenizer: Tokenizer) -> None:

@@ -19,7 +19,7 @@ from bert_keras.task_names import (
     SHARED_FILES,
     WIDTH,
     WITHOUT_FILE,
-    names_of,
+    tasks_of_class,
 )
 from bert_keras.training.finetune_recipe import TASK_NAMES, FinetuneRecipe
 from bert_keras.training.recipe_base import RENAMED_TASKS, rules_of
@@ -35,12 +35,12 @@ _CLASSES = sorted(
 
 @pytest.mark.parametrize("name", _CLASSES)
 def test_every_task_class_has_a_name(name: str) -> None:
-    assert names_of(name)
+    assert tasks_of_class(name)
 
 
 @pytest.mark.parametrize("name", _CLASSES)
 def test_a_class_has_the_name_of_its_task(name: str) -> None:
-    assert getattr(bk, name).task_name in names_of(name)
+    assert getattr(bk, name).task_name in tasks_of_class(name)
 
 
 @pytest.mark.parametrize(

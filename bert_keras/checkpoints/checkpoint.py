@@ -111,7 +111,7 @@ class Checkpoint(abc.ABC):
         return None
 
     @property
-    def is_told_by_tensors(self) -> bool:
+    def needs_tensor_shapes(self) -> bool:
         """True if the config can be read only with the shapes of the tensors."""
         return True
 
@@ -148,7 +148,7 @@ class Checkpoint(abc.ABC):
         """
         allow_missing, allow_unused = _names(allow_missing), _names(allow_unused)
         class_name = model_class.__name__
-        needed = load_weights or self.is_told_by_tensors
+        needed = load_weights or self.needs_tensor_shapes
         with self.source(verify=load_weights) if needed else nullcontext() as source:
             shapes = source.shapes if source else {}
             head: tuple[str, ...] = model_class.head_layers
@@ -194,7 +194,7 @@ class Checkpoint(abc.ABC):
                 if not plain:
                     self.set_state(model, is_new=is_new)
         if is_new and load_weights:
-            line = new_heads.line_of(class_name, self.directory, is_asked_for=new_head)
+            line = new_heads.new_head_message(class_name, self.directory, is_asked_for=new_head)
             escaping.print_line(line)
         return model
 
@@ -235,9 +235,9 @@ class Checkpoint(abc.ABC):
         names = self.names(ENCODER, config, source.shapes)
         matrices = [matrix for matrix in _sizes(config) if names.knows(matrix.path)]
         expected = {
-            entry.tensor: entry.shape
-            for entry in names.entries(matrices)
-            if not begins(entry.path, allow_missing)
+            spec.tensor: spec.shape
+            for spec in names.tensor_specs(matrices)
+            if not begins(spec.path, allow_missing)
         }
         found = {name: source.shapes[name] for name in expected if name in source.shapes}
         if only_there:
@@ -261,24 +261,24 @@ class Checkpoint(abc.ABC):
             ArtifactError: if a tensor is missing, unused or of another shape.
         """
         names = self.names(type(model).__name__, config, source.shapes)
-        entries = self._entries(model.weights, names, allow_missing)
-        entries = [entry for entry in entries if not begins(entry.path, new_head)]
-        missing = {entry.tensor for entry in entries if begins(entry.path, allow_missing)}
+        specs = self._tensor_specs(model.weights, names, allow_missing)
+        specs = [spec for spec in specs if not begins(spec.path, new_head)]
+        missing = {spec.tensor for spec in specs if begins(spec.path, allow_missing)}
         unused = {
             name
             for name in source.shapes
             if name in names.redundant
             or any(begins(path, allow_unused) for path in names.owners(name))
         }
-        expected = {entry.tensor: entry.shape for entry in entries}
-        hint = _hint_of_heads(names, entries, source.shapes, expected, {*missing, *unused})
+        expected = {spec.tensor: spec.shape for spec in specs}
+        hint = _hint_of_heads(names, specs, source.shapes, expected, {*missing, *unused})
         tensors.check(source.path, source.shapes, expected, missing, unused, hint)
         names.set_zeros(model.weights)
-        there = [entry for entry in entries if entry.tensor in source.shapes]
+        there = [spec for spec in specs if spec.tensor in source.shapes]
         not_finite = [
-            entry.tensor
-            for entry in streaming.each(there, f"reading {source.path}")
-            if not streaming.fill(entry, source)
+            spec.tensor
+            for spec in streaming.with_progress(there, f"reading {source.path}")
+            if not streaming.fill(spec, source)
         ]
         if not_finite:
             names_of_some = ", ".join(not_finite[:_MOST_NAMES])
@@ -290,7 +290,7 @@ class Checkpoint(abc.ABC):
                 stacklevel=2,
             )
 
-    def _entries(
+    def _tensor_specs(
         self, variables: Iterable[Any], names: NameMap, allow_missing: tuple[str, ...]
     ) -> list[TensorSpec]:
         """Return each variable with its tensor.
@@ -309,7 +309,7 @@ class Checkpoint(abc.ABC):
                 f"To start them with new weights pass allow_missing=({', '.join(map(repr, layers))}"
                 + (",), or new_head=True for a whole new head." if is_head else ",).")
             )
-        return names.entries(known)
+        return names.tensor_specs(known)
 
 
 def _names(names: str | Sequence[str]) -> tuple[str, ...]:
@@ -319,7 +319,7 @@ def _names(names: str | Sequence[str]) -> tuple[str, ...]:
 
 def _hint_of_heads(
     names: NameMap,
-    entries: list[TensorSpec],
+    specs: list[TensorSpec],
     shapes: Shapes,
     expected: Shapes,
     allowed: Collection[str],
@@ -329,16 +329,14 @@ def _hint_of_heads(
     `allowed` are the names of tensors that may be missing or unused.
     """
     lacking = {
-        entry.path.partition("/")[0]
-        for entry in entries
-        if entry.tensor not in {*shapes, *allowed} and begins(entry.path, hugging_face.HEADS)
+        spec.path.partition("/")[0]
+        for spec in specs
+        if spec.tensor not in {*shapes, *allowed} and begins(spec.path, hugging_face.HEADS)
     }
     others = set(shapes).difference(expected, allowed)
     owners = (path.partition("/")[0] for tensor in others for path in names.owners(tensor))
     spare = {name for name in owners if name in hugging_face.HEADS}
-    has_some = any(
-        entry.tensor in shapes for entry in entries if begins(entry.path, hugging_face.HEADS)
-    )
+    has_some = any(spec.tensor in shapes for spec in specs if begins(spec.path, hugging_face.HEADS))
     all_new = "" if has_some else ", or new_head=True, which also leaves the other heads out"
     cures = [
         f"{title}: {argument}=({', '.join(map(repr, sorted(heads)))},){more}."

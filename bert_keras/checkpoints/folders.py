@@ -86,20 +86,18 @@ def _save_folder(model: BertEncoder | Task, directory: Path) -> None:
     class_name, options = type(model).__name__, model.options
     family = hugging_face.family_for(encoder.config, class_name, options)
     has_head = bool(model.head_layers)
-    names = hugging_face.names_of(family, prefixed=has_head)
-    entries = names.entries(plain_weights(model))
+    names = hugging_face.name_map(family, prefixed=has_head)
+    specs = names.tensor_specs(plain_weights(model))
     state = get_state(model)
-    streaming.check([*entries, *hugging_face_folder.state_entries(model, state)])
+    streaming.check([*specs, *hugging_face_folder.state_specs(model, state)])
     config = hugging_face.write_config(encoder.config, class_name, options)
     directory.mkdir(parents=True, exist_ok=True)
     is_theirs = is_task(model) and sentence_transformers_writer.is_theirs(class_name, options)
     # sentence-transformers reads the dense layers of a sentence encoder from their own files.
-    own = [
-        entry for entry in entries if is_theirs and begins(entry.path, (features.SENTENCE_VECTOR,))
-    ]
-    apart = {entry.tensor for entry in own}
+    own = [spec for spec in specs if is_theirs and begins(spec.path, (features.SENTENCE_VECTOR,))]
+    apart = {spec.tensor for spec in own}
     digest = streaming.write_safetensors(
-        directory / WEIGHTS, [entry for entry in entries if entry.tensor not in apart]
+        directory / WEIGHTS, [spec for spec in specs if spec.tensor not in apart]
     )
     if is_theirs:
         config |= sentence_transformers_writer.write_config(options)
@@ -179,9 +177,9 @@ def load_task(
     """Open a task by its handle. `Task.from_preset` describes the arguments."""
     if not load_weights and presets.is_preset(handle):
         config = PRESETS[os.fspath(handle)]
-        told = hugging_face.new_head_options(task_class.__name__, config)
-        told |= _with_num_classes(task_class, options)
-        return task_class(encoder_class(config, dtype=dtype), **told)
+        head_options = hugging_face.new_head_options(task_class.__name__, config)
+        head_options |= _with_num_classes(task_class, options)
+        return task_class(encoder_class(config, dtype=dtype), **head_options)
     tokenizer = options.pop("tokenizer", None)
     task = make_task(
         task_class,

@@ -233,7 +233,7 @@ class GoogleFolder(Checkpoint):
 
     def names(self, class_name: str, config: BertConfig, shapes: Shapes) -> NameMap:
         """Return the names of the family's variables."""
-        return names_of(config.family, class_name, shapes)
+        return name_map(config.family, class_name, shapes)
 
 
 def class_of(shapes: Shapes) -> str:
@@ -316,18 +316,18 @@ def save(model: BertEncoder | Task, directory: Path) -> None:
                 f"The MLM head of Google's code has the encoder's {name}. Received: "
                 f"{name}={model.options[name]!r}. {_OTHER_FORMAT}"
             )
-    names = names_of(config.family, class_name, {})
+    names = name_map(config.family, class_name, {})
     weights = plain_weights(model)
     if unknown := [weight.path for weight in weights if not names.knows(weight.path)]:
         raise UsageError(
             f"Google's {config.family} has no place for {', '.join(unknown)}, so a "
             f"{class_name} cannot be written as a TF1 checkpoint. {_OTHER_FORMAT}"
         )
-    entries = names.entries(weights)
-    streaming.check(entries)
+    specs = names.tensor_specs(weights)
+    streaming.check(specs)
     directory.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=directory, prefix=".tmp-") as folder:
-        there = streaming.each(entries, f"writing {directory}")
+        there = streaming.with_progress(specs, f"writing {directory}")
         tf_checkpoint.write(Path(folder, PREFIX), there)
         Path(folder, CONFIGS[config.family]).write_bytes(manifests.json_bytes(values))
         old = set(directory.glob(f"{PREFIX}.data-*"))
@@ -355,9 +355,9 @@ def _write_config(config: BertConfig, class_name: str) -> dict[str, Any]:
     keys = {**_SIZES, **_MORE[config.family]}
     values = {theirs: getattr(config, name) for name, theirs in keys.items()}
     values["hidden_act"] = words.get(config.activation)
-    told = {name: getattr(config, name) for name in (*keys, "family", "pooler")}
-    is_told = BertConfig.from_dict(told) == config
-    if values["hidden_act"] is None or not is_told:
+    stated = {name: getattr(config, name) for name in (*keys, "family", "pooler")}
+    is_whole = BertConfig.from_dict(stated) == config
+    if values["hidden_act"] is None or not is_whole:
         raise UsageError(
             f"Google's code has no such {config.family} for a {class_name}: its gelu is the tanh "
             "approximation (activation='gelu_tanh'), its layer_norm_epsilon 1e-12, its positions "
@@ -374,7 +374,7 @@ def family_of(shapes: Shapes) -> str:
     return "electra" if is_electra else "bert"
 
 
-def names_of(family: str, class_name: str, shapes: Shapes) -> NameMap:
+def name_map(family: str, class_name: str, shapes: Shapes) -> NameMap:
     """Return the names of the variables of a family.
 
     In ELECTRA the encoder of a masked language model is the generator, which has its own prefix.

@@ -89,8 +89,8 @@ def new_head_options(class_name: str, config: BertConfig) -> dict[str, Any]:
     return options | ({"hidden_activation": "tanh"} if needs_pooler(class_name, config) else {})
 
 
-def are_theirs(options: Mapping[str, Any]) -> bool:
-    """Return whether other libraries have such a head: no CRF, and it reads the last layer only."""
+def has_hugging_face_head(options: Mapping[str, Any]) -> bool:
+    """Return whether other libraries have such a head: without CRF, over the last layer alone."""
     return all(options.get(name, plain) == plain for name, plain in _OURS.items())
 
 
@@ -128,7 +128,7 @@ def read_head_options(
         options["dropout"] = values[key]
     classes = values.get("architectures")
     is_of_it = isinstance(classes, list) and any(
-        name in classes for name in family.calls(class_name)
+        name in classes for name in family.class_names(class_name)
     )
     if task.has_labels and is_of_it:
         options["labels"] = _labels(values, path)
@@ -140,21 +140,22 @@ def read_head_options(
 
 def _labels(values: Mapping[str, Any], path: Path) -> list[str]:
     """Return the class names in `id2label`, by id; LABEL_0, LABEL_1 and so on if it is missing."""
-    told = values.get("id2label")
-    if told is None:
+    id2label = values.get("id2label")
+    if id2label is None:
         count = values.get("num_labels", 2)
         if not isinstance(count, int) or not 0 < count <= MOST_CLASSES:
             raise ArtifactError(
                 f"{path}: num_labels must be an integer from 1 to {MOST_CLASSES}. "
                 f"Received: {count!r}"
             )
-        told = {str(i): f"LABEL_{i}" for i in range(count)}
-    names = [told.get(str(i)) for i in range(len(told))] if isinstance(told, dict) else []
+        id2label = {str(i): f"LABEL_{i}" for i in range(count)}
+    names_by_id = id2label if isinstance(id2label, dict) else {}
+    names = [names_by_id.get(str(i)) for i in range(len(names_by_id))]
     labels = [name for name in names if isinstance(name, str)]
     if not labels or len(labels) < len(names):
         raise ArtifactError(
             f"{path}: id2label must give a name to each of 0, 1, 2 and so on. "
-            f"Received: {str(told)[:200]}"
+            f"Received: {str(id2label)[:200]}"
         )
     numbers = {name: i for i, name in enumerate(labels)}
     contradicting = {
@@ -215,7 +216,7 @@ _ACTIVATIONS = {
 _OLD_NAMES = {"LayerNorm.gamma": "LayerNorm.weight", "LayerNorm.beta": "LayerNorm.bias"}
 
 
-def names_of(family: Family, *, prefixed: bool) -> NameMap:
+def name_map(family: Family, *, prefixed: bool) -> NameMap:
     """Return the names of the tensors of a family.
 
     Args:
@@ -272,20 +273,21 @@ def read_config(values: Mapping[str, Any], path: Path, *, pooler: bool) -> BertC
     family = FAMILIES[name]
     hugging_face_names.require_known_values(values, path)
     keys = {**family.sizes, **family.constants}
-    told = {**family.defaults, **{key: value for key, value in values.items() if value is not None}}
+    stated = {key: value for key, value in values.items() if value is not None}
+    stated = {**family.defaults, **stated}
     counts = {theirs for ours, theirs in keys.items() if ours in MOST}
     absent = {key for key in counts if key in values and values[key] is None}
-    if missing := sorted(absent | set(family.sizes.values()).difference(told)):
+    if missing := sorted(absent | set(family.sizes.values()).difference(stated)):
         named = (f"{key} (null)" if key in values else key for key in missing)
         raise ArtifactError(f"{path}: missing: {', '.join(named)}. Add the values of the model.")
-    ours = {ours: told[theirs] for ours, theirs in keys.items()}
+    ours = {ours: stated[theirs] for ours, theirs in keys.items()}
     ours["activation"] = activation(ours["activation"], f"{path}: {keys['activation']}")
     if isinstance(ours.get("position_embedding"), bool):
         ours["position_embedding"] = "sinusoidal" if ours["position_embedding"] else "absolute"
     ours = {**ours, "pooler": pooler, **family.fixed, "family": name}
     if name == "roberta":
         # RoBERTa counts positions from pad_token_id + 1, so its table has that many rows more.
-        offset = _position_offset(told.get("pad_token_id", family.pad_token_id), path)
+        offset = _position_offset(stated.get("pad_token_id", family.pad_token_id), path)
         ours["position_offset"] = offset
         if type(ours["max_positions"]) is int:  # else `BertConfig` refuses it
             ours["max_positions"] -= offset
@@ -376,8 +378,8 @@ def family_for(config: BertConfig, class_name: str, options: Mapping[str, Any]) 
         options: options of the task; {} for an encoder.
     """
     family, task = FAMILIES[config.family], task_format(class_name)
-    fits = class_name in family.classes and are_theirs(options)
-    fits = fits and _tells(_values(config, class_name), config)
+    fits = class_name in family.classes and has_hugging_face_head(options)
+    fits = fits and _config_round_trips(_values(config, class_name), config)
     if task.is_mlm:
         mlm = options.get("activation") or config.activation
         epsilon = options.get("layer_norm_epsilon") or config.layer_norm_epsilon
@@ -390,7 +392,7 @@ def family_for(config: BertConfig, class_name: str, options: Mapping[str, Any]) 
     return family if fits else NATIVE
 
 
-def _tells(values: Mapping[str, Any], config: BertConfig) -> bool:
+def _config_round_trips(values: Mapping[str, Any], config: BertConfig) -> bool:
     """Return whether a written config.json reads back as the same config."""
     try:
         return read_config(values, Path(), pooler=config.pooler) == config

@@ -49,7 +49,7 @@ _SAME = "bias"
 _EXACT = LeafRule("")
 
 
-def state_entries(model: keras.Model, state: Mapping[str, Any]) -> list[TensorSpec]:
+def state_specs(model: keras.Model, state: Mapping[str, Any]) -> list[TensorSpec]:
     """Return the variables in `bert_keras.safetensors`: those of adapted and quantised layers."""
     layers = states.layers_by_name(model)
     changed = dict.fromkeys([*state.get("quantization", {}), *_adapters(state)])
@@ -68,11 +68,11 @@ def write_state(model: keras.Model, state: Mapping[str, Any], directory: Path) -
         NumericError: if a value is not finite.
     """
     path = directory / STATE_WEIGHTS
-    entries = state_entries(model, state)
-    if not entries:
+    specs = state_specs(model, state)
+    if not specs:
         path.unlink(missing_ok=True)  # an earlier model may have left one
         return None
-    return streaming.write_safetensors(path, entries)
+    return streaming.write_safetensors(path, specs)
 
 
 def restore_state(model: keras.Model, state: Mapping[str, Any], directory: Path) -> None:
@@ -107,18 +107,18 @@ def restore_state(model: keras.Model, state: Mapping[str, Any], directory: Path)
             states.set_state(model, state)
         except ValueError as error:
             raise ArtifactError(f"{directory}: {error}") from error
-        kept = state_entries(model, state)
-        expected = {entry.tensor: entry.shape for entry in kept}
+        kept = state_specs(model, state)
+        expected = {spec.tensor: spec.shape for spec in kept}
         tensors.check(path, file.shapes, expected)
-        for entry in streaming.each(kept, f"reading {path}"):
-            values = file.read(entry.tensor)
-            whole = values.dtype.kind in "iu", np.dtype(_numpy(entry.variable.dtype)).kind in "iu"
+        for spec in streaming.with_progress(kept, f"reading {path}"):
+            values = file.read(spec.tensor)
+            whole = values.dtype.kind in "iu", np.dtype(_numpy(spec.variable.dtype)).kind in "iu"
             if whole[0] != whole[1]:
                 raise ArtifactError(
-                    f"{path}: {entry.tensor}: expected {entry.variable.dtype}. "
+                    f"{path}: {spec.tensor}: expected {spec.variable.dtype}. "
                     f"Received: {values.dtype}. {COPY_AGAIN}"
                 )
-            entry.variable.assign(values)
+            spec.variable.assign(values)
 
 
 def _numpy(dtype: str) -> str:
@@ -200,30 +200,30 @@ class Folder(Checkpoint):
         theirs = self.values.get("architectures")
         classes = self._theirs.classes
         for ours in classes:
-            if theirs in [[name] for name in self._theirs.calls(ours)]:
+            if theirs in [[name] for name in self._theirs.class_names(ours)]:
                 # Published BERTs state BertForMaskedLM although they hold the sentence-pair head.
-                told = self._class_of_tensors() if ours == "MaskedLM" else None
-                return told or ours
-        told = self._class_of_tensors() if theirs in (None, []) else None
-        if told is None:
+                by_tensors = self._class_of_tensors() if ours == "MaskedLM" else None
+                return by_tensors or ours
+        by_tensors = self._class_of_tensors() if theirs in (None, []) else None
+        if by_tensors is None:
             raise ArtifactError(
                 f"{self._transformer / CONFIG}: architectures={theirs!r} is not one of "
                 f"{', '.join(classes.values())}. Open it with BertEncoder.from_preset or the "
                 "from_preset of a task."
             )
-        return told
+        return by_tensors
 
     def _class_of_tensors(self) -> str | None:
         """Return our class with exactly the heads that the tensors show; None if there is none."""
         with self.source() as source:
             prefixed = any(name.startswith(self._theirs.prefix) for name in source.shapes)
-            names = hugging_face.names_of(self._theirs, prefixed=prefixed)
+            names = hugging_face.name_map(self._theirs, prefixed=prefixed)
             owners = {
                 path.partition("/")[0] for name in source.shapes for path in names.owners(name)
             }
         heads = frozenset(owners.intersection(hugging_face.HEADS))
-        told = CLASS_OF_HEADS.get(heads)
-        return told if told in self._theirs.classes else None
+        class_name = CLASS_OF_HEADS.get(heads)
+        return class_name if class_name in self._theirs.classes else None
 
     def has_head(self, class_name: str, head: tuple[str, ...], shapes: Shapes) -> bool:
         """Return whether the manifest, config.json or else the tensors have this class's head."""
@@ -241,8 +241,8 @@ class Folder(Checkpoint):
             return self.manifest["class"]
         theirs = self.values.get("architectures")
         named = theirs if isinstance(theirs, list) else []
-        calls = {ours: self._theirs.calls(ours) for ours in self._theirs.classes}
-        classes = [ours for ours in calls if any(name in named for name in calls[ours])]
+        class_names = {ours: self._theirs.class_names(ours) for ours in self._theirs.classes}
+        classes = [ours for ours in class_names if set(class_names[ours]).intersection(named)]
         return class_name if class_name in classes else next(iter(classes), None)
 
     def source(self, *, verify: bool = False) -> tensors.Tensors:
@@ -276,7 +276,7 @@ class Folder(Checkpoint):
             yield tensors.open_tensors(path, f"dense.{number}.{{}}".format)
 
     @property
-    def is_told_by_tensors(self) -> bool:
+    def needs_tensor_shapes(self) -> bool:
         """True without a manifest: then only the tensors show whether there is a pooler."""
         return self.manifest is None
 
@@ -331,7 +331,7 @@ class Folder(Checkpoint):
             written = self.manifest["class"], self.manifest["options"]
             family = hugging_face.family_for(config, *written)
         prefixed = any(name.startswith(family.prefix) for name in shapes)
-        return hugging_face.names_of(family, prefixed=prefixed)
+        return hugging_face.name_map(family, prefixed=prefixed)
 
     def set_state(self, model: Any, *, is_new: bool = False) -> None:
         """Restore the saved state if the model has the saved class and options; else warn.
@@ -385,10 +385,10 @@ def _check_agreement(manifest: dict[str, Any], values: dict[str, Any], path: Pat
         for key, value in written.items()
         if key in changing and key not in values and value != family.defaults.get(key)
     ]:
-        told = ", ".join(f"{key}={written[key]!r:.100}" for key in absent)
+        expected = ", ".join(f"{key}={written[key]!r:.100}" for key in absent)
         raise ArtifactError(
             f"{path}: missing: {', '.join(absent)}, where other libraries have a default of their "
-            f"own. Add the values of {MANIFEST}: {told}."
+            f"own. Add the values of {MANIFEST}: {expected}."
         )
 
 

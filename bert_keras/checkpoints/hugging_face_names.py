@@ -166,7 +166,7 @@ class Family:
         default_factory=lambda: dict.fromkeys(_CLASSIFYING, "classifier_dropout")
     )
 
-    def calls(self, ours: str) -> tuple[str, ...]:
+    def class_names(self, ours: str) -> tuple[str, ...]:
         """Return all of Hugging Face's names for our class `ours`."""
         tables = (self.classes, self.other_classes)
         return tuple(table[ours] for table in tables if ours in table)

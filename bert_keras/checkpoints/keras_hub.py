@@ -155,7 +155,7 @@ def write_options(task: Task, family: str) -> tuple[str, str, Head, dict[str, An
     if not rows:
         raise UsageError(f"KerasHub has no {ours} of the family {family}. {_ENCODER_ALONE}")
     (backbone, name, head), config = rows[0], task.encoder.config
-    if not hugging_face.are_theirs(task.options):
+    if not hugging_face.has_hugging_face_head(task.options):
         raise UsageError(
             f"KerasHub's {name} reads the last layer alone. "
             f"Received: representation={task.options['representation']!r}. {_ENCODER_ALONE}"
@@ -163,11 +163,11 @@ def write_options(task: Task, family: str) -> tuple[str, str, Head, dict[str, An
 
     def value(option: str) -> Any:
         """Return an option of the task, or the encoder's value if the task leaves it to that."""
-        told = task.options[option]
-        return getattr(config, option, None) if told is None else told
+        own = task.options[option]
+        return getattr(config, option, None) if own is None else own
 
     known = {*head.keys, *head.fixed, *_FREE, *_EXTRA_OF.get(ours, ()), "representation"}
-    lost = {option: told for option, told in task.options.items() if option not in known}
+    lost = {option: own for option, own in task.options.items() if option not in known}
     if ours == "SentenceEncoder" and task.options["pooling"] not in _POOLINGS:
         lost["pooling"] = task.options["pooling"]
     if lost:
@@ -271,12 +271,12 @@ def _check(config: BertConfig, name: str, values: dict[str, Any]) -> None:
     Raises:
         UsageError: if the backbone class has another value that it cannot change.
     """
-    told = read_config_of(BACKBONES[name], values, name).to_dict()
+    stated = read_config_of(BACKBONES[name], values, name).to_dict()
     free = ("attention_dropout", "initializer_range", "pooler")
     differ = {
         key: value
         for key, value in config.to_dict().items()
-        if key not in free and told[key] != value
+        if key not in free and stated[key] != value
     }
     if differ:
         raise UsageError(
@@ -323,12 +323,12 @@ class Source:
         their_config = (model.backbone if head else model).get_config()
         try:
             config = read_config_of(backbone, their_config, name)
-            told = read_options(head, model.get_config(), config, class_name) if head else {}
+            options = read_options(head, model.get_config(), config, class_name) if head else {}
         except ArtifactError as error:
             raise UsageError(str(error)) from error
         names = _names(backbone, head, config)
         weights = {variable.path: variable for variable in model.weights}
-        return cls(head.class_name if head else None, config, told, names, weights)
+        return cls(head.class_name if head else None, config, options, names, weights)
 
     def fill(self, model: BertEncoder | Task) -> None:
         """Assign the weights of the KerasHub model to one of our models.
@@ -338,8 +338,10 @@ class Source:
         Raises:
             NumericError: if a weight is not finite.
         """
-        for entry in _entries(self.names, model):
-            entry.variable.assign(entry.leaf.ours(streaming.finite(self.weights[entry.tensor])))
+        for spec in _tensor_specs(self.names, model):
+            spec.variable.assign(
+                spec.layout.to_keras_layout(streaming.finite(self.weights[spec.tensor]))
+            )
         self.names.set_zeros(model.weights)
 
 
@@ -367,10 +369,10 @@ def to_keras_hub(model: BertEncoder | Task) -> Any:
         task_class = getattr(keras_hub.models, target.task_name)
         keras_hub_model = task_class(backbone=keras_hub_model, **target.arguments)
     names = _names(target.backbone, target.head, target.config, target.segment)
-    entries = {entry.tensor: entry for entry in _entries(names, model)}
+    specs = {spec.tensor: spec for spec in _tensor_specs(names, model)}
     for variable in keras_hub_model.weights:
-        if entry := entries.get(variable.path):
-            variable.assign(entry.leaf.theirs(streaming.finite(entry.variable)))
+        if spec := specs.get(variable.path):
+            variable.assign(spec.layout.to_checkpoint_layout(streaming.finite(spec.variable)))
         else:
             variable.assign(np.zeros(variable.shape))
     return keras_hub_model
@@ -384,6 +386,8 @@ def _names(
     return with_head(names, head, file=False) if head else names
 
 
-def _entries(names: NameMap, model: BertEncoder | Task) -> list[TensorSpec]:
+def _tensor_specs(names: NameMap, model: BertEncoder | Task) -> list[TensorSpec]:
     """Return the variables of our model with the paths of KerasHub's variables."""
-    return names.entries([weight for weight in plain_weights(model) if names.knows(weight.path)])
+    return names.tensor_specs(
+        [weight for weight in plain_weights(model) if names.knows(weight.path)]
+    )

@@ -46,11 +46,11 @@ class SplitHeads(LeafRule):
         sizes, axis = list(ours), self.axis % len(ours)
         return (*sizes[:axis], self.num_heads, sizes[axis] // self.num_heads, *sizes[axis + 1 :])
 
-    def theirs(self, array: np.ndarray) -> np.ndarray:
+    def to_checkpoint_layout(self, array: np.ndarray) -> np.ndarray:
         """Split the axis of all heads."""
         return array.reshape(self.shape(array.shape))
 
-    def ours(self, array: np.ndarray) -> np.ndarray:
+    def to_keras_layout(self, array: np.ndarray) -> np.ndarray:
         """Join the two axes again."""
         axis = self.axis % (array.ndim - 1)
         return array.reshape((*array.shape[:axis], -1, *array.shape[axis + 2 :]))
@@ -77,12 +77,12 @@ class LaterRows(LeafRule):
         """Return the stored shape: (positions, size)."""
         return (ours[0] - self.offset, *ours[1:])
 
-    def theirs(self, array: np.ndarray) -> np.ndarray:
+    def to_checkpoint_layout(self, array: np.ndarray) -> np.ndarray:
         """Remove the unused rows and add `added` to the others."""
         rows = array[self.offset :]
         return rows if self.added is None else rows + self.added
 
-    def ours(self, array: np.ndarray) -> np.ndarray:
+    def to_keras_layout(self, array: np.ndarray) -> np.ndarray:
         """Insert rows of zeros before the first position."""
         return np.pad(array, [(self.offset, 0), *[(0, 0)] * (array.ndim - 1)])
 

@@ -114,7 +114,7 @@ class KerasHubFolder(Checkpoint):
         return head.class_name if head else ENCODER
 
     @property
-    def is_told_by_tensors(self) -> bool:
+    def needs_tensor_shapes(self) -> bool:
         """True if there are weights: their shapes are compared with the config."""
         return (self.directory / WEIGHTS).is_file()
 
@@ -248,10 +248,10 @@ def save(model: BertEncoder | Task, directory: Path) -> None:
     target = Target.of(model)
     names = file_names(target.backbone, target.head, target.config, target.segment)
     weights = plain_weights(model)
-    entries = names.entries([weight for weight in weights if names.knows(weight.path)])
-    streaming.check(entries)
-    heads = [entry for entry in entries if entry.tensor.startswith(_HEAD)]
-    others = [entry for entry in entries if not entry.tensor.startswith(_HEAD)]
+    specs = names.tensor_specs([weight for weight in weights if names.knows(weight.path)])
+    streaming.check(specs)
+    heads = [spec for spec in specs if spec.tensor.startswith(_HEAD)]
+    others = [spec for spec in specs if not spec.tensor.startswith(_HEAD)]
     texts = _texts(model, target, sum(math.prod(weight.shape) for weight in weights))
     directory.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=directory, prefix=".tmp-") as folder:
@@ -269,12 +269,12 @@ def save(model: BertEncoder | Task, directory: Path) -> None:
             path.replace(directory / path.name)
 
 
-def _datasets(entries: list[TensorSpec], directory: Path) -> Iterator[streaming.Dataset]:
+def _datasets(specs: list[TensorSpec], directory: Path) -> Iterator[streaming.Dataset]:
     """Yield the datasets of variables: name, shape, and the values in parts."""
-    for entry in streaming.each(entries, f"writing {directory}"):
+    for spec in streaming.with_progress(specs, f"writing {directory}"):
         # The first block has no number in a file.
-        name = entry.tensor.removeprefix(_HEAD).replace(FIRST_BLOCK[1], FIRST_BLOCK[0])
-        yield name, entry.shape, streaming.parts(entry)
+        name = spec.tensor.removeprefix(_HEAD).replace(FIRST_BLOCK[1], FIRST_BLOCK[0])
+        yield name, spec.shape, streaming.parts(spec)
 
 
 def _zeros(target: Target) -> Iterator[streaming.Dataset]:

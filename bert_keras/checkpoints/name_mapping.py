@@ -44,11 +44,11 @@ class LeafRule:
         """Return the shape of their tensor for the shape of our variable."""
         return ours[::-1] if self.transposed else ours
 
-    def theirs(self, array: np.ndarray) -> np.ndarray:
+    def to_checkpoint_layout(self, array: np.ndarray) -> np.ndarray:
         """Convert values from our layout to theirs."""
         return np.ascontiguousarray(array.T) if self.transposed else array
 
-    def ours(self, array: np.ndarray) -> np.ndarray:
+    def to_keras_layout(self, array: np.ndarray) -> np.ndarray:
         """Convert values from their layout to ours."""
         return np.ascontiguousarray(array.T) if self.transposed else array
 
@@ -98,12 +98,12 @@ class TensorSpec:
     Attributes:
         variable: Keras variable or `FusedVariables`; only `path` and `shape` are needed.
         tensor: name of the tensor in the other format.
-        leaf: layout of the tensor.
+        layout: name and layout of the tensor.
     """
 
     variable: Any
     tensor: str
-    leaf: LeafRule
+    layout: LeafRule
 
     @property
     def path(self) -> str:
@@ -113,7 +113,7 @@ class TensorSpec:
     @property
     def shape(self) -> Shape:
         """Shape of the tensor in the other format."""
-        return self.leaf.shape(tuple(self.variable.shape))
+        return self.layout.shape(tuple(self.variable.shape))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -145,7 +145,7 @@ class NameMap:
         """Return our path with `#` instead of its number, as in the keys of `modules`."""
         return _BLOCK.sub("#", path)
 
-    def entries(self, variables: Iterable[Any]) -> list[TensorSpec]:
+    def tensor_specs(self, variables: Iterable[Any]) -> list[TensorSpec]:
         """Return the tensors that store variables.
 
         Args:

@@ -97,8 +97,8 @@ def count_labels(head: tuple[str, ...], names: NameMap, shapes: Shapes) -> int |
     for layer in head:
         bias = types.SimpleNamespace(path=f"{layer}/output/bias")
         if names.knows(bias.path):
-            (entry,) = names.entries([bias])
-            shape = shapes.get(entry.tensor, ())
+            (spec,) = names.tensor_specs([bias])
+            shape = shapes.get(spec.tensor, ())
             return shape[0] if len(shape) == 1 else None
     return None
 
@@ -123,18 +123,20 @@ def check_labels(
         ArtifactError: if the names, their order or their number differ.
     """
     number, labels = options.get("num_classes"), options.get("labels")
-    told, told_number = saved.get("labels"), saved.get("num_classes", count)
-    if not isinstance(told_number, int) or number is None:
+    names, saved_number = saved.get("labels"), saved.get("num_classes", count)
+    if not isinstance(saved_number, int) or number is None:
         return
-    is_named = isinstance(told, list) and told != [f"LABEL_{i}" for i in range(len(told))]
-    names: list[Any] = list(told or ()) if is_named else []
-    if number == told_number and (labels is None or not names or list(labels) == names):
+    if not isinstance(names, list) or names == [f"LABEL_{i}" for i in range(len(names))]:
+        names = []
+    if number == saved_number and (labels is None or not names or list(labels) == names):
         return
-    known = f"{told_number} label{'s' * (told_number != 1)}" + (
+    known = f"{saved_number} label{'s' * (saved_number != 1)}" + (
         f", {names!r:.300}" if names else " without names"
     )
     received = f"num_classes={number}" if labels is None else f"labels={list(labels)!r:.300}"
-    is_order = sorted(map(repr, labels or ())) == sorted(map(repr, names)) and number == told_number
+    is_order = (
+        sorted(map(repr, labels or ())) == sorted(map(repr, names)) and number == saved_number
+    )
     raise ArtifactError(
         f"{path}: the head of this {class_name} has {known}. Received: {received}"
         + (", which is another order" if is_order and names else "")
@@ -179,7 +181,7 @@ def check_task(
         if begins(layer, head) and not begins(layer, _SHARED)
     }
     leaves = [types.SimpleNamespace(path=f"{layer}/{leaf}") for layer in own for leaf in _LEAVES]
-    needed = {entry.tensor for entry in names.entries(leaves)}
+    needed = {spec.tensor for spec in names.tensor_specs(leaves)}
     beginnings = {name.partition(names.separator)[0] for name in own.values()}
     wrong = {
         tensor
@@ -214,7 +216,7 @@ def _with_labels(class_name: str) -> str:
     return " with labels=[…] or num_classes=…" if is_labelled else ""
 
 
-def line_of(class_name: str, directory: Path, *, is_asked_for: bool) -> str:
+def new_head_message(class_name: str, directory: Path, *, is_asked_for: bool) -> str:
     """Return the line that is printed when a new head is made.
 
     Args:
@@ -244,23 +246,23 @@ def check_classes(saved: dict[str, Any], path: Path, source: tensors.Tensors | N
     Raises:
         ArtifactError: if there are more classes than the limit, or than any tensor has rows.
     """
-    told, labels = saved.get("num_classes"), saved.get("labels")
-    if told is None and isinstance(labels, list):
-        told = len(labels)
-    if not isinstance(told, int) or isinstance(told, bool):
+    num_classes, labels = saved.get("num_classes"), saved.get("labels")
+    if num_classes is None and isinstance(labels, list):
+        num_classes = len(labels)
+    if not isinstance(num_classes, int) or isinstance(num_classes, bool):
         return  # the constructor of the task refuses it
-    if told > MOST_CLASSES:
+    if num_classes > MOST_CLASSES:
         raise ArtifactError(
-            f"{path}: at most {MOST_CLASSES:,} classes can be opened. Received: {told}. For a new "
-            "head pass labels=[…] or num_classes=…."
+            f"{path}: at most {MOST_CLASSES:,} classes can be opened. Received: {num_classes}. For "
+            "a new head pass labels=[…] or num_classes=…."
         )
     if source is None:
         return
     largest = max((size for shape in source.shapes.values() for size in shape), default=0)
-    if told > largest:
+    if num_classes > largest:
         raise ArtifactError(
-            f"{path}: {told} classes, but no tensor of {source.path} has so many. Take both files "
-            "from one save, or pass new_head=True for a new head."
+            f"{path}: {num_classes} classes, but no tensor of {source.path} has so many. Take both "
+            "files from one save, or pass new_head=True for a new head."
         )
 
 

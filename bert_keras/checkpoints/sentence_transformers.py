@@ -69,7 +69,7 @@ def is_one(directory: Path) -> bool:
     return (directory / MODULES).is_file()
 
 
-def is_told(directory: Path) -> bool:
+def has_settings(directory: Path) -> bool:
     """Return whether a folder has settings of sentence-transformers, such as a maximum length."""
     names = (MODULES, *SENTENCE_CONFIGS)
     return any((directory / name).is_file() for name in names) or is_pair_scorer(directory)
@@ -115,7 +115,7 @@ def read(directory: Path) -> SentenceFolder:
     modules.check_transformer(directory, model)
     options = _prompts(directory / CONFIG, values)
     if is_scores:
-        options |= _pair_activation(directory, values, is_told=True)
+        options |= _pair_activation(directory, values, is_cross_encoder=True)
         return SentenceFolder("SequenceClassifier", options, None, (), path)
     size, pooling = modules.read_pooling(rows[1].folder / "config.json")
     options |= {**pooling, "normalize": kinds[-1] == keys.NORMALIZE}
@@ -145,11 +145,11 @@ def _config(directory: Path) -> dict[str, Any]:
     """Read config_sentence_transformers.json; {} if there is none."""
     path = directory / CONFIG
     values = file_io.read_object(path) if path.is_file() else {}
-    told = values.get("model_type", keys.VECTORS)
-    modules.refuse_others(path, told)
-    if told not in tuple(modules.TASKS):
+    model_type = values.get("model_type", keys.VECTORS)
+    modules.refuse_others(path, model_type)
+    if model_type not in tuple(modules.TASKS):
         raise ArtifactError(
-            f"{path}: only {', '.join(modules.TASKS)} can be opened. Received: model_type={told!r}"
+            f"{path}: only {', '.join(modules.TASKS)} can be opened. Received: {model_type=}"
         )
     return values
 
@@ -190,13 +190,13 @@ def _modules(directory: Path) -> list[Module]:
 
 def _prompts(path: Path, values: Mapping[str, Any]) -> dict[str, Any]:
     """Return the options `prompts` and `default_prompt_name`, those that a config states."""
-    told, default = values.get("prompts"), values.get("default_prompt_name")
-    prompts = {} if told is None else told
+    stated, default = values.get("prompts"), values.get("default_prompt_name")
+    prompts = {} if stated is None else stated
     if not isinstance(prompts, dict) or not all(
         text is None or isinstance(text, str) for text in prompts.values()
     ):
         raise ArtifactError(
-            f"{path}: prompts must be an object of names and texts. Received: {told!r:.200}"
+            f"{path}: prompts must be an object of names and texts. Received: {stated!r:.200}"
         )
     options: dict[str, Any] = {}
     if prompts:
@@ -247,22 +247,23 @@ def pair_options(directory: Path) -> dict[str, Any]:
     """
     path = directory / CONFIG
     config = file_io.read_object(path) if path.is_file() else {}
-    is_told = config.get("model_type") == keys.SCORES
-    if is_told and is_one(directory):
+    is_cross_encoder = config.get("model_type") == keys.SCORES
+    if is_cross_encoder and is_one(directory):
         return read(directory).options
-    return _pair_activation(directory, config if is_told else {}, is_told=is_told)
+    config = config if is_cross_encoder else {}
+    return _pair_activation(directory, config, is_cross_encoder=is_cross_encoder)
 
 
 def _pair_activation(
-    directory: Path, config: Mapping[str, Any], *, is_told: bool
+    directory: Path, config: Mapping[str, Any], *, is_cross_encoder: bool
 ) -> dict[str, Any]:
     """Return the option `activation` of a CrossEncoder.
 
     Args:
         directory: its folder.
         config: parsed config_sentence_transformers.json.
-        is_told: whether that file states that the model is a CrossEncoder. If not, and no file
-            states an activation, the result is {}.
+        is_cross_encoder: whether that file states that the model is a CrossEncoder. If not, and no
+            file states an activation, the result is {}.
     """
     path = transformer_folder(directory) / "config.json"
     values = file_io.read_object(path)
@@ -281,7 +282,7 @@ def _pair_activation(
             "usual one takes its place, as in sentence-transformers.",
             stacklevel=2,
         )
-    if activation is None and not is_told:
+    if activation is None and not is_cross_encoder:
         return {}
     labels = values.get("id2label")
     count = len(labels) if isinstance(labels, dict) else values.get("num_labels", 2)
@@ -303,14 +304,17 @@ def check_same(directory: Path, options: Mapping[str, Any], path: Path) -> None:
     differ = [
         name
         for name in (*_VECTOR_DEFAULTS, "activation")
-        if _told(theirs.options, name) != _told(options, name)
+        if _comparable_option(theirs.options, name) != _comparable_option(options, name)
     ]
     if differ:
+        first, second = (
+            [_comparable_option(each, name) for name in differ]
+            for each in (options, theirs.options)
+        )
         raise ArtifactError(
             f"{path} and {theirs.path.name} with its files contradict each other in "
-            f"{', '.join(differ)}: {[_told(options, name) for name in differ]!r:.300} and "
-            f"{[_told(theirs.options, name) for name in differ]!r:.300}. Remove "
-            "bert_keras.json to open the folder as sentence-transformers does."
+            f"{', '.join(differ)}: {first!r:.300} and {second!r:.300}. Remove bert_keras.json to "
+            "open the folder as sentence-transformers does."
         )
 
 
@@ -326,7 +330,7 @@ _VECTOR_DEFAULTS = {
 }
 
 
-def _told(options: Mapping[str, Any], name: str) -> Any:
+def _comparable_option(options: Mapping[str, Any], name: str) -> Any:
     """Return an option or its default, in a form that can be compared."""
     value = options.get(name, _VECTOR_DEFAULTS.get(name))
     # sentence-transformers adds prompts with an empty text when it writes a folder.
@@ -358,13 +362,13 @@ def read_predictor_config(handle: str | Path) -> PredictorConfig:
     folder = presets.resolve_handle(handle, _FILES)
     path = folder / FILE
     if not path.is_file():
-        if not is_told(folder):
+        if not has_settings(folder):
             return PredictorConfig()
         place, name, length = max_length(folder)
         pairs = is_pair_scorer(folder)
         return PredictorConfig(read_length(place, {name: length}, name), pairs=pairs)
     config = PredictorConfig.read(path)
-    if is_told(folder):
+    if has_settings(folder):
         place, name, theirs = max_length(folder)
         is_said = place.name in SENTENCE_CONFIGS and None not in (config.max_length, theirs)
         if is_said and config.max_length != theirs:

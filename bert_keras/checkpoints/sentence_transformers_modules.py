@@ -38,7 +38,7 @@ PACKAGES_OF_OTHERS = {
 # A key with a reason does not change the outputs. Other keys cause a warning or an error.
 _OF_A_MODEL = {
     "model_type": "",
-    "__version__": "tells which versions wrote the folder",
+    "__version__": "states which versions wrote the folder",
     "prompts": "",
     "default_prompt_name": "",
 }

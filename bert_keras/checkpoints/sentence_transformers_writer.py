@@ -43,7 +43,7 @@ def write(
     directory: Path,
     class_name: str,
     options: Mapping[str, Any],
-    entries: list[TensorSpec],
+    specs: list[TensorSpec],
     hidden_size: int,
     max_length: int,
 ) -> dict[str, str]:
@@ -53,7 +53,7 @@ def write(
         directory: folder to write into.
         class_name: name of the task class.
         options: options of the task.
-        entries: variables of its dense layers, with names such as "dense.0.linear.weight".
+        specs: variables of its dense layers, with names such as "dense.0.linear.weight".
         hidden_size: hidden size of the encoder.
         max_length: number of positions of the encoder.
 
@@ -91,9 +91,9 @@ def write(
             files[f"{folder}/config.json"] = _dense(dense, width)
             width = dense["units"]
             (directory / folder).mkdir(exist_ok=True)
-            weights = [_renamed(entry, f"dense.{number}.") for entry in entries]
+            weights = [_renamed(spec, f"dense.{number}.") for spec in specs]
             digests[f"{folder}/{WEIGHTS}"] = streaming.write_safetensors(
-                directory / folder / WEIGHTS, [entry for entry in weights if entry]
+                directory / folder / WEIGHTS, [spec for spec in weights if spec]
             )
         if options["normalize"]:
             rows.append((keys.NORMALIZE, f"{len(rows)}_{keys.NORMALIZE}"))
@@ -123,8 +123,8 @@ def _dotted(activation: str) -> str:
 
 def _pooling(options: Mapping[str, Any], hidden_size: int) -> dict[str, Any]:
     """Return the config of the pooling module, with the old keys if they can express it."""
-    told = options["pooling"]
-    names = [told] if isinstance(told, str) else list(told)
+    pooling = options["pooling"]
+    names = [pooling] if isinstance(pooling, str) else list(pooling)
     values: dict[str, Any] = {"word_embedding_dimension": hidden_size}
     flags = {
         key: name in names
@@ -149,8 +149,8 @@ def _dense(options: Mapping[str, Any], width: int) -> dict[str, Any]:
     return {**values, "use_residual": True} if options["residual"] else values
 
 
-def _renamed(entry: TensorSpec, start: str) -> TensorSpec | None:
-    """Return an entry with the name it has in its layer's file; None for another layer's entry."""
-    if not entry.tensor.startswith(start):
+def _renamed(spec: TensorSpec, start: str) -> TensorSpec | None:
+    """Return a tensor spec with the name of its layer's file; None for another layer's spec."""
+    if not spec.tensor.startswith(start):
         return None
-    return TensorSpec(entry.variable, entry.tensor.removeprefix(start), entry.leaf)
+    return TensorSpec(spec.variable, spec.tensor.removeprefix(start), spec.layout)

@@ -38,12 +38,12 @@ _KINDS = {
 _METADATA = {"format": "pt"}  # transformers expects it
 
 
-def write_safetensors(path: Path, entries: Iterable[TensorSpec]) -> str:
+def write_safetensors(path: Path, specs: Iterable[TensorSpec]) -> str:
     """Write variables into a safetensors file.
 
     Args:
         path: path of the file. It is replaced as a whole, or stays as it was on an error.
-        entries: variables with the tensors that store them.
+        specs: variables with the tensors that store them.
 
     Returns:
         sha256 of the file.
@@ -51,16 +51,16 @@ def write_safetensors(path: Path, entries: Iterable[TensorSpec]) -> str:
     Raises:
         NumericError: if a value is not finite.
     """
-    entries = list(entries)
+    specs = list(specs)
     header: dict[str, object] = {"__metadata__": _METADATA}
     end = 0
-    for entry in entries:
-        dtype = str(entry.variable.dtype)
+    for spec in specs:
+        dtype = str(spec.variable.dtype)
         width = 2 if dtype == "bfloat16" else np.dtype(dtype).itemsize
-        start, end = end, end + width * math.prod(entry.shape)
-        header[entry.tensor] = {
+        start, end = end, end + width * math.prod(spec.shape)
+        header[spec.tensor] = {
             "dtype": _KINDS[dtype],
-            "shape": list(entry.shape),
+            "shape": list(spec.shape),
             "data_offsets": [start, end],
         }
     text = json.dumps(header, separators=(",", ":")).encode()
@@ -70,8 +70,8 @@ def write_safetensors(path: Path, entries: Iterable[TensorSpec]) -> str:
         for part in (len(text).to_bytes(8, "little"), text):
             digest.update(part)
             file.write(part)
-        for entry in each(entries, f"writing {path}"):
-            for _, array in parts(entry):
+        for spec in with_progress(specs, f"writing {path}"):
+            for _, array in parts(spec):
                 data = np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
                 digest.update(data)
                 file.write(data)
@@ -220,31 +220,31 @@ def reported(report: Report) -> Iterator[None]:
         _report.reset(token)
 
 
-def each(entries: Sequence[TensorSpec], what: str) -> Iterator[TensorSpec]:
-    """Yield the entries one by one, and report after each how many weights are done.
+def with_progress(specs: Sequence[TensorSpec], description: str) -> Iterator[TensorSpec]:
+    """Yield the tensor specs one by one, and report after each how many weights are done.
 
     Args:
-        entries: variables with their tensors. Progress goes to the callback of `reported`.
-        what: description of the work for the report, such as "reading model.safetensors".
+        specs: variables with their tensors. Progress goes to the callback of `reported`.
+        description: description of the work for the report, such as "reading model.safetensors".
     """
     report = _report.get()
-    sizes = [math.prod(entry.shape) for entry in entries]
+    sizes = [math.prod(spec.shape) for spec in specs]
     done, total = 0, sum(sizes)
-    for entry, size in zip(entries, sizes, strict=True):
-        yield entry
+    for spec, size in zip(specs, sizes, strict=True):
+        yield spec
         done += size
         if report:
-            report(what, done, total)
+            report(description, done, total)
 
 
-def fill(entry: TensorSpec, source: Tensors) -> bool:
+def fill(spec: TensorSpec, source: Tensors) -> bool:
     """Assign a tensor to its variable. A large table is assigned in parts of some rows.
 
     The token embedding table is a fifth of a checkpoint, and `assign` would hold it three times.
     JAX's arrays are immutable, so they are assigned as a whole.
 
     Args:
-        entry: variable with the tensor that stores it.
+        spec: variable with the tensor that stores it.
         source: opened file.
 
     Returns:
@@ -253,16 +253,16 @@ def fill(entry: TensorSpec, source: Tensors) -> bool:
     Raises:
         ArtifactError: if the tensor cannot be read, or does not hold floats.
     """
-    rest = source.rows(entry.tensor)
+    rest = source.rows(spec.tensor)
     first = next(rest)
     some = first[1]
     if some.dtype.kind not in "fV":  # NumPy gives bfloat16 the kind "V"
         raise ArtifactError(
-            f"{source.path}: {entry.tensor}: expected floats. Received: {some.dtype}. Quantised "
+            f"{source.path}: {spec.tensor}: expected floats. Received: {some.dtype}. Quantised "
             "files of other libraries cannot be read: take the checkpoint in float32 or float16."
         )
-    is_whole = some.shape == source.shapes[entry.tensor]
-    is_same = entry.leaf.same_rows and str(some.dtype) == entry.variable.dtype
+    is_whole = some.shape == source.shapes[spec.tensor]
+    is_same = spec.layout.same_rows and str(some.dtype) == spec.variable.dtype
     if is_same and not is_whole and keras.backend.backend() != "jax":
         finite_parts: list[bool] = []
 
@@ -272,12 +272,12 @@ def fill(entry: TensorSpec, source: Tensors) -> bool:
                 finite_parts.append(_all_finite(rows))
                 yield start, rows
 
-        _write(entry.variable.value, checked())
+        _assign_rows(spec.variable.value, checked())
         return all(finite_parts)
     if not is_whole:
         del rest, first
-        some = source.read(entry.tensor)
-    entry.variable.assign(entry.leaf.ours(some))
+        some = source.read(spec.tensor)
+    spec.variable.assign(spec.layout.to_keras_layout(some))
     return _all_finite(some)
 
 
@@ -291,7 +291,7 @@ def _all_finite(values: np.ndarray) -> bool:
     return bool(np.isfinite(total) or np.isfinite(values).all())
 
 
-def _write(value: Any, parts: Iterable[tuple[int, np.ndarray]]) -> None:
+def _assign_rows(value: Any, parts: Iterable[tuple[int, np.ndarray]]) -> None:
     """Assign parts of rows to a backend's variable without a copy of the whole table.
 
     Args:
@@ -320,14 +320,14 @@ def _write(value: Any, parts: Iterable[tuple[int, np.ndarray]]) -> None:
         value.assign(whole)
 
 
-def check(entries: Sequence[TensorSpec]) -> None:
+def check(specs: Sequence[TensorSpec]) -> None:
     """Check all values before anything is written.
 
     Raises:
         NumericError: if a value is not finite.
     """
-    for entry in entries:
-        for _ in finite_rows(entry.variable):
+    for spec in specs:
+        for _ in finite_rows(spec.variable):
             pass
 
 
@@ -340,17 +340,17 @@ def finite(variable: Any) -> np.ndarray:
     return _finite(variable, variable.value)
 
 
-def parts(entry: TensorSpec) -> Iterator[tuple[int, np.ndarray]]:
+def parts(spec: TensorSpec) -> Iterator[tuple[int, np.ndarray]]:
     """Yield the values of a tensor to write, a large one in parts: (index of first row, rows).
 
     Raises:
         NumericError: if a value is not finite.
     """
-    if not entry.leaf.same_rows:
-        yield 0, entry.leaf.theirs(finite(entry.variable))
+    if not spec.layout.same_rows:
+        yield 0, spec.layout.to_checkpoint_layout(finite(spec.variable))
         return
     start = 0
-    for rows in finite_rows(entry.variable):
+    for rows in finite_rows(spec.variable):
         yield start, rows
         start += len(rows)
 

@@ -77,7 +77,7 @@ class VariableFile(tensors.Tensors):
         stored = sum(p.stat().st_size for p in self.path.parent.glob(f"{self.path.name}.data-*"))
         if needed > stored:
             raise ArtifactError(
-                f"{self.path}: the index tells of {needed} bytes, but the data files have "
+                f"{self.path}: the index states {needed} bytes, but the data files have "
                 f"{stored}. Download or copy all files of the checkpoint again."
             )
 
@@ -153,14 +153,14 @@ class VariableFile(tensors.Tensors):
         }
 
 
-def write(path: Path, entries: Iterable[TensorSpec]) -> None:
+def write(path: Path, specs: Iterable[TensorSpec]) -> None:
     """Write a checkpoint in shards, so that only one shard is in memory at a time.
 
     TensorFlow's own writer would hold every variable twice.
 
     Args:
         path: prefix of the checkpoint, such as bert_model.ckpt.
-        entries: variables with the tensors that store them.
+        specs: variables with the tensors that store them.
 
     Raises:
         NumericError: if a value is not finite.
@@ -178,9 +178,9 @@ def write(path: Path, entries: Iterable[TensorSpec]) -> None:
         )
         pieces.clear()
 
-    for entry in entries:
-        for start, rows in streaming.parts(entry):
-            pieces.append((entry.tensor, _slice(entry.shape, start, len(rows)), rows))
+    for spec in specs:
+        for start, rows in streaming.parts(spec):
+            pieces.append((spec.tensor, _slice(spec.shape, start, len(rows)), rows))
             if sum(array.nbytes for _, _, array in pieces) > _SHARD:
                 save()
     if pieces or not shards:

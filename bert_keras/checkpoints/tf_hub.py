@@ -78,7 +78,7 @@ def without_scope(variable: str) -> str:
     return _SCOPE.sub("", variable)
 
 
-def names_of(num_heads: int, *, shared: bool) -> NameMap:
+def name_map(num_heads: int, *, shared: bool) -> NameMap:
     """Return the variable names of an encoder and of its MLM head.
 
     Args:
@@ -145,7 +145,7 @@ class HubFolder(Checkpoint):
         if not trust:
             raise ArtifactError(
                 f"{directory}: a SavedModel, which is a program. Only its variables would be read, "
-                "and no function of it run; but they do not tell the activation, the epsilon of "
+                "and no function of it run; but they do not state the activation, the epsilon of "
                 "the layer norms and the dropout, nor how many layers of an ALBERT share a block, "
                 "so those of Google's published models would be taken: gelu in its tanh form, "
                 "1e-12, 0.1 (ALBERT: 0). If this is such a model: trust=True (--trust). "
@@ -216,13 +216,13 @@ class HubFolder(Checkpoint):
 
         def shape(path: str, rank: int = 2) -> tuple[int, ...]:
             """Return the stored shape of our variable `path`, which must have `rank` axes."""
-            (entry,) = names.entries([types.SimpleNamespace(path=path)])
-            stored = shapes.get(entry.tensor)
+            (spec,) = names.tensor_specs([types.SimpleNamespace(path=path)])
+            stored = shapes.get(spec.tensor)
             if stored is None or len(stored) != rank:
                 state = "missing" if stored is None else f"of shape {list(stored)}"
                 raise ArtifactError(
-                    f"{self.directory / VARIABLES}: {entry.tensor} is {state}, where an encoder of "
-                    f"Google's has {rank} axes that tell its sizes. "
+                    f"{self.directory / VARIABLES}: {spec.tensor} is {state}, where an encoder of "
+                    f"Google's has {rank} axes that state its sizes. "
                     f"Received: {', '.join(sorted(shapes)[:5]) or 'no variables'}"
                 )
             return stored
@@ -257,7 +257,7 @@ class HubFolder(Checkpoint):
             return len(numbers), hidden_size // _HEAD_SIZE
         unknown = "layers" if family == "albert" else "heads"
         raise ArtifactError(
-            f"{self.directory / VARIABLES}: the variables do not tell how many {unknown} there "
+            f"{self.directory / VARIABLES}: the variables do not show how many {unknown} there "
             f"are, and Google published no {family} of {hidden_size} units. Put the "
             f"{CONFIGS[family]} that it was made with beside {MODEL}."
         )
@@ -282,5 +282,5 @@ def _family_of(shapes: Shapes) -> str:
 def _names(family: str, class_name: str, num_heads: int, shapes: Shapes) -> NameMap:
     """Return the variable names of a model, of TensorFlow 1 or of the Model Garden."""
     if _is_tf1(shapes):
-        return google_tf1.names_of(family, class_name, shapes)
-    return names_of(num_heads, shared=family == "albert")
+        return google_tf1.name_map(family, class_name, shapes)
+    return name_map(num_heads, shared=family == "albert")

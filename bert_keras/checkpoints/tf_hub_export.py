@@ -299,7 +299,7 @@ class ExportedFolder(Checkpoint):
         return self.class_name
 
     @property
-    def is_told_by_tensors(self) -> bool:
+    def needs_tensor_shapes(self) -> bool:
         """False: the JSON file states the whole config, so the weights stay unopened."""
         return False
 

@@ -3,7 +3,7 @@
 from bert_keras.data.batch_datasets import dataset, py_dataset, tf_dataset
 from bert_keras.data.batches import BaseExamples, Batch, Examples
 from bert_keras.data.corpus import MANIFEST, Corpus
-from bert_keras.data.corpus_writer import require_vacant, split_of, write
+from bert_keras.data.corpus_writer import SPLIT_FOLDERS, require_vacant, split_of, write
 from bert_keras.data.counter_rng import Draws, Stream
 from bert_keras.data.demo_corpus import demo_documents, write_demo_corpus
 from bert_keras.data.documents import LAYOUTS, Documents, read
@@ -18,7 +18,7 @@ from bert_keras.data.sequence_packing import PackedExamples, fill_rows, pack_bat
 from bert_keras.data.supervised import (
     SupervisedExamples,
     length_multiple,
-    rows_to_learn,
+    num_training_rows,
     validation_split,
 )
 from bert_keras.data.tag_schemes import from_bio, to_bio
@@ -28,6 +28,7 @@ from bert_keras.data.token_classification import read_conll, tag_examples, write
 __all__ = [
     "LAYOUTS",
     "MANIFEST",
+    "SPLIT_FOLDERS",
     "Answer",
     "BaseExamples",
     "Batch",
@@ -54,6 +55,7 @@ __all__ = [
     "from_bio",
     "label_names",
     "length_multiple",
+    "num_training_rows",
     "pack_batch",
     "pair_examples",
     "py_dataset",
@@ -65,7 +67,6 @@ __all__ = [
     "read_swag",
     "read_table",
     "require_vacant",
-    "rows_to_learn",
     "split_of",
     "tag_examples",
     "targets_of",

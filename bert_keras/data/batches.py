@@ -160,12 +160,12 @@ class BaseExamples(ABC, Generic[Plan]):
         """Token id of padding."""
 
     @property
-    def token_names(self) -> tuple[str, ...]:
+    def per_token_labels(self) -> tuple[str, ...]:
         """Names of the labels that have a value for each token, and not for each example."""
         return ()
 
     @abstractmethod
-    def drawn(self, epoch: int) -> np.ndarray:
+    def epoch_order(self, epoch: int) -> np.ndarray:
         """Return the numbers of the examples of an epoch, in its order: int64 [examples]."""
 
     @abstractmethod

@@ -48,7 +48,7 @@ class TextBlock:
     """Block of sentences that follow each other in one split of the documents.
 
     Attributes:
-        split: name of the split: "train" or "held_out".
+        split: name of the split: "train" or "validation".
         texts: the sentences.
         ends: number of sentences of the block before the end of each document that ends in it.
     """
@@ -174,7 +174,10 @@ def _encode_in_worker(texts: list[str]) -> EncodedBlock:
 # The folder of a corpus gets its name when all files are complete and on the disk.
 
 
-TRAIN, HELD_OUT = "train", "held_out"
+TRAIN, VALIDATION = "train", "validation"
+# Folders of the splits, and their names in manifests. "held_out" is an earlier name of the
+# validation split. It is kept so that prepared corpora open.
+SPLIT_FOLDERS = {TRAIN: "train", VALIDATION: "held_out"}
 
 
 def write(
@@ -187,7 +190,9 @@ def write(
     overwrite: bool = False,
     progress: Progress | None = None,
 ) -> dict[str, store.Corpus]:
-    """Tokenise documents into a new folder: `train`, `held_out` and the tokenizer's files.
+    """Tokenise documents into a new folder, with the files of the tokenizer.
+
+    The training split is in `train`, the validation split in `held_out`, its earlier name.
 
     Sentences and documents without tokens are dropped, and counted in the manifests.
 
@@ -195,29 +200,32 @@ def write(
         directory: the folder to make.
         documents: documents of sentences, read once; see `read`.
         tokenizer: tokenizer that encodes the sentences.
-        validation_split: share of the documents in `held_out`. It is rounded to one of every
-            `stride(validation_split)` documents. 0 writes no `held_out`.
+        validation_split: share of the documents in the validation split. It is rounded to one of
+            every `stride(validation_split)` documents. 0 writes no validation split.
         workers: number of processes that tokenise, including this one. The others are spawned, so
             a script must call this below `if __name__ == "__main__":`.
         overwrite: whether to replace a corpus in the folder, once the new one is complete.
         progress: called with (documents written, None, "documents").
 
     Returns:
-        The corpora by name: "train", and "held_out" unless `validation_split` is 0.
+        The corpora by split: "train", and "validation" unless `validation_split` is 0.
 
     Raises:
-        DataError: too few documents, so that a part has none.
+        DataError: too few documents, so that a split has none.
         UsageError: the folder has a corpus already, or other files.
         ResourceError: the disk is full, a worker was killed, or another process writes the folder.
     """
     if workers < 1:
         raise ValueError(f"workers must be at least 1. Received: {workers}")
     step = stride(validation_split)
-    names = [TRAIN, HELD_OUT] if step else [TRAIN]
+    splits = [TRAIN, VALIDATION] if step else [TRAIN]
     target = Path(directory).resolve()
     with _new_folder(target, overwrite) as folder, ExitStack() as files:
         tokenizer.save_to_preset(folder)
-        stores = {name: _Store(folder / name, tokenizer.unk_id, files) for name in names}
+        stores = {
+            split: _Store(folder / SPLIT_FOLDERS[split], tokenizer.unk_id, files)
+            for split in splits
+        }
         done = 0
         source = text_blocks(documents, partial(split_of, validation_split=validation_split))
         encoded_blocks = files.enter_context(closing(encode_blocks(source, tokenizer, workers)))
@@ -226,40 +234,40 @@ def write(
             done += len(block.ends)
             if progress:
                 progress(done, None, "documents")
-        for name in names:
-            if not stores[name].counts["documents"]:
+        for split in splits:
+            if not stores[split].counts["documents"]:
                 raise DataError(
-                    f"No document with text is left for the part {name!r}. Received: {done} "
+                    f"No document with text is left for the split {split!r}. Received: {done} "
                     f"documents, validation_split={validation_split}. Put blank lines between "
                     "documents, add text, or pass validation_split=0."
                 )
-            stores[name].finish(
+            stores[split].finish(
                 store.token_dtype(tokenizer.vocab_size),
                 tokenizer={key: getattr(tokenizer, key) for key in ("fingerprint", "vocab_size")},
-                split={"name": name, "held_out": validation_split, "stride": step},
+                split={"name": SPLIT_FOLDERS[split], "held_out": validation_split, "stride": step},
                 origin=documents.origin if isinstance(documents, Documents) else None,
             )
-    return {name: store.Corpus.open(target / name) for name in names}
+    return {split: store.Corpus.open(target / SPLIT_FOLDERS[split]) for split in splits}
 
 
 def stride(validation_split: float) -> int:
-    """Return n if one of every n documents is held out, and 0 if none is. 0.02 gives 50."""
+    """Return n if one of every n documents is for validation, and 0 if none is. 0.02 gives 50."""
     if not 0 <= validation_split <= 0.5:
         raise ValueError(f"validation_split must be from 0 to 0.5. Received: {validation_split}")
     return round(1 / validation_split) if validation_split else 0
 
 
 def split_of(index: int, validation_split: float) -> str:
-    """Return the split of a document: "held_out" for the second of every n documents, or "train".
+    """Return the split of a document: "validation" for the second of every n, else "train".
 
     n is `stride(validation_split)`.
 
     Args:
         index: number of the document in the order of reading, from 0.
-        validation_split: share of the documents that are held out.
+        validation_split: share of the documents in the validation split.
     """
     step = stride(validation_split)
-    return HELD_OUT if step and index % step == 1 else TRAIN
+    return VALIDATION if step and index % step == 1 else TRAIN
 
 
 def require_vacant(directory: str | os.PathLike[str], overwrite: bool = False) -> None:
@@ -273,8 +281,8 @@ def require_vacant(directory: str | os.PathLike[str], overwrite: bool = False) -
     names = sorted(path.name for path in folder.iterdir()) if folder.is_dir() else [folder.name]
     if not names:
         return
-    others = set(names) - {TRAIN, HELD_OUT, *TOKENIZER_FILES}
-    if others or not (folder / TRAIN / store.MANIFEST).is_file():
+    others = set(names) - {*SPLIT_FOLDERS.values(), *TOKENIZER_FILES}
+    if others or not (folder / SPLIT_FOLDERS[TRAIN] / store.MANIFEST).is_file():
         raise UsageError(
             f"{folder}: the folder for a corpus must be new, empty or hold a corpus. "
             f"Received: a folder with {', '.join(names[:5])}. Name another folder."

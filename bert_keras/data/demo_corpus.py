@@ -3,7 +3,7 @@
 Documents are the help topics (`pydoc_data.topics`) and the docstrings of the standard library, one
 document for each module. They are read from the source files by `ast`, and no module is imported
 or run. Code, doctests, grammar, headings and signatures are left out. So is every paragraph that
-came before, so that held-out documents repeat nothing of the others.
+came before, so that validation documents repeat nothing of the others.
 """
 
 from __future__ import annotations

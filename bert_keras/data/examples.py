@@ -319,7 +319,7 @@ def label_names(examples: Texts | TaggedWords) -> list[str]:
     return list(map(str, sorted(labels)))
 
 
-def names_of(labels: Sequence[Any]) -> list[str]:
+def class_labels(labels: Sequence[Any]) -> list[str]:
     """Return the names of classes as plain str. The name of a whole number is its digits."""
     return [str(_whole(label)) for label in labels_of("labels", labels)]
 

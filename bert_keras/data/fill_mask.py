@@ -43,7 +43,7 @@ class Masked(NamedTuple):
 
 
 class Masking:
-    """Masking of batches, as a pure function of tokens and random words.
+    """Masking of batches, as a pure function of tokens and random integers.
 
     A row gets max(1, round(rate * tokens)) predictions, at most `max_predictions_per_seq`, and none
     if it has only special tokens. Whole words: a word that would exceed this number is skipped, as
@@ -84,7 +84,7 @@ class Masking:
             )
 
     def width(self, length: int) -> int:
-        """Return the number of random words that a row of `length` tokens needs.
+        """Return the number of random 64-bit integers that a row of `length` tokens needs.
 
         Two for each token: one to choose tokens, one for their replacement. Spans need a third one
         for their lengths.
@@ -97,7 +97,7 @@ class Masking:
         Args:
             token_ids: int32 [B, T], T < 2**16.
             is_text: bool [B, T], False for the special tokens of the row and for padding.
-            raw: random words: uint64 [B, width(T)].
+            raw: random 64-bit integers: uint64 [B, width(T)].
         """
         length = token_ids.shape[1]
         columns, draw_columns, count = self._chosen(token_ids, is_text, raw)
@@ -159,7 +159,7 @@ class Masking:
         Args:
             eligible: tokens that may be predicted: bool [B, T].
             word: the first token of each word: bool [B, T].
-            keys: random words to sort by: uint64 [B, T].
+            keys: random 64-bit integers to sort by: uint64 [B, T].
             budget: number of tokens to predict in each row: int64 [B, 1].
 
         Returns:
@@ -204,7 +204,7 @@ def _topk_smallest(flags: np.ndarray, keys: np.ndarray, count: np.ndarray, most:
 
     Args:
         flags: columns that may be chosen: bool [B, T].
-        keys: random words to sort by: uint64 [B, T].
+        keys: random 64-bit integers to sort by: uint64 [B, T].
         count: number of columns to choose in each row: int64 [B, 1], at most `most`.
         most: columns of the result.
 
@@ -284,7 +284,7 @@ def _span_starts(word: np.ndarray, raw: np.ndarray) -> np.ndarray:
 
     Args:
         word: the first token of each word: bool [B, T].
-        raw: random words for the lengths: uint64 [B, T].
+        raw: random 64-bit integers for the lengths: uint64 [B, T].
 
     Returns:
         bool [B, T]; the flag of the first token of a word counts.

@@ -150,7 +150,7 @@ def encode_apart(
     return encode(tokenizer, both, max_length=max_length)
 
 
-def framed(
+def add_special_tokens(
     tokenizer: Tokenizer, first: Sequence[int], second: Sequence[int] | None = None
 ) -> tuple[list[int], list[int], int]:
     """Put special tokens around the ids of one or two texts: "[CLS] first [SEP] second [SEP]".
@@ -175,7 +175,7 @@ def framed(
 # Names in shapes: B rows of a batch, T tokens of a row. All functions are vectorised over B.
 
 
-WORD_BITS = 64  # bits of a random word
+RANDOM_BITS = 64  # bits of a random integer
 
 
 class ModelInputs(NamedTuple):
@@ -210,15 +210,15 @@ def front_share(removed: np.ndarray, raw: np.ndarray) -> np.ndarray:
 
     Args:
         removed: number of tokens to cut, at most 64 * W: int64 [B].
-        raw: random words: uint64 [B, W].
+        raw: random 64-bit integers: uint64 [B, W].
 
     Returns:
         int64 [B].
     """
-    words = np.arange(raw.shape[1], dtype=np.int64)
-    bits = np.clip(removed[:, None] - WORD_BITS * words, 0, WORD_BITS).astype(np.uint64)
+    numbers = np.arange(raw.shape[1], dtype=np.int64)
+    bits = np.clip(removed[:, None] - RANDOM_BITS * numbers, 0, RANDOM_BITS).astype(np.uint64)
     # A shift by 64 is undefined in C, so shift by 63 and then by 1.
-    ones = ~((~np.uint64(0) << (bits - (bits == WORD_BITS))) << (bits == WORD_BITS))
+    ones = ~((~np.uint64(0) << (bits - (bits == RANDOM_BITS))) << (bits == RANDOM_BITS))
     return np.bitwise_count(raw & ones).sum(axis=1, dtype=np.int64)
 
 

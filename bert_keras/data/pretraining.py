@@ -11,7 +11,7 @@ import numpy as np
 from bert_keras.data.batches import BaseExamples, Batch, BatchCache
 from bert_keras.data.counter_rng import Draws, Stream
 from bert_keras.data.fill_mask import Masking
-from bert_keras.data.model_inputs import WORD_BITS, assemble, front_share, truncate
+from bert_keras.data.model_inputs import RANDOM_BITS, assemble, front_share, truncate
 from bert_keras.data.sentence_pairs import EpochPlan, check_sentences, plan_epoch, sentences
 from bert_keras.earlier_names import renamed
 from bert_keras.errors import DataError
@@ -166,13 +166,13 @@ class PretrainingExamples(BaseExamples[EpochPlan]):
         kept_a, kept_b = truncate(length_a, length_b, self._room)
         # One random bit decides for each token to cut. At most the room and one more sentence are
         # cut, or two more for "sop".
-        words = -(-2 * self._room // WORD_BITS)
-        coins = draws.rows_at(Stream.CROP, examples, 2 * words)
+        width = -(-2 * self._room // RANDOM_BITS)
+        coins = draws.rows_at(Stream.CROP, examples, 2 * width)
         rows = assemble(
             self._tokens,
-            plan.start_a[examples] + front_share(length_a - kept_a, coins[:, :words]),
+            plan.start_a[examples] + front_share(length_a - kept_a, coins[:, :width]),
             kept_a,
-            plan.start_b[examples] + front_share(length_b - kept_b, coins[:, words:]),
+            plan.start_b[examples] + front_share(length_b - kept_b, coins[:, width:]),
             kept_b,
             length=self.sequence_length,
             cls_id=self.tokenizer.cls_id,
@@ -202,11 +202,11 @@ class PretrainingExamples(BaseExamples[EpochPlan]):
         return self.tokenizer.pad_id
 
     @property
-    def token_names(self) -> tuple[str, ...]:
+    def per_token_labels(self) -> tuple[str, ...]:
         """Names of the labels that have a value for each token."""
         return (RTD,)
 
-    def drawn(self, epoch: int) -> np.ndarray:
+    def epoch_order(self, epoch: int) -> np.ndarray:
         """Return the numbers of the examples of an epoch, shuffled: int64 [examples]."""
         return np.arange(len(self.plan(epoch)))
 

@@ -84,7 +84,7 @@ def check_sentences(corpus: Corpus, text: Sentences, loss: str) -> None:
 
 
 _BLOCK = 2**18  # sentences that are planned at a time, which bounds the memory for draws
-_WORDS = 8  # random words for each sentence
+_INTEGERS = 8  # random 64-bit integers for each sentence
 
 
 @dataclass(frozen=True)
@@ -113,7 +113,7 @@ def plan_epoch(
 
     Args:
         text: sentences of the corpus, checked for the loss by `check_sentences`.
-        draws: random words of the epoch.
+        draws: random integers of the epoch.
         loss: "nsp" and "sop" pair sentences. "mlm" and "rtd" take as many whole sentences of a
             document as fit in a row (RoBERTa's DOC-SENTENCES, Liu et al., 2019, §4.2).
         room: maximum number of tokens in a row without its special tokens.
@@ -124,7 +124,7 @@ def plan_epoch(
     start, num_sentences = 0, len(text.offsets) - 1
     for low in range(0, num_sentences, _BLOCK):
         candidates = np.arange(low, min(low + _BLOCK, num_sentences))
-        raw = draws.rows(Stream.PLAN, low, len(candidates), _WORDS)
+        raw = draws.rows(Stream.PLAN, low, len(candidates), _INTEGERS)
         chunks, target, following = _chunks(text, candidates, raw, loss, room, short_seq_prob)
         chosen, start = _walk(following, low, start)
         chunks = _take(chunks, chosen)
@@ -179,7 +179,7 @@ def _chunks(
     Args:
         text: sentences of the corpus.
         start: indices of the sentences: int64 [N].
-        raw: random words of these sentences: uint64 [N, 8].
+        raw: random 64-bit integers of these sentences: uint64 [N, 8].
         loss: see `plan_epoch`, as for the arguments below.
         room: maximum number of tokens of a chunk.
         short_seq_prob: share of chunks with a random target length.
@@ -242,7 +242,7 @@ def _with_random_b(
         text: sentences of the corpus.
         chunks: chunks with their own rest as B.
         target: target length of each chunk in tokens, [chunks].
-        raw: one random word for each chunk: uint64 [chunks].
+        raw: one random 64-bit integer for each chunk: uint64 [chunks].
     """
     first, end = _document_bounds(text, chunks.start)
     size = end - first
@@ -297,7 +297,7 @@ def _shuffled_plan(
     Args:
         text: sentences of the corpus.
         chunks: chunks of the epoch, as indices of sentences.
-        draws: random words of the epoch, which give the order.
+        draws: random integers of the epoch, which give the order.
         loss: "mlm", "rtd", "nsp" or "sop".
         dropped: number of chunks that `_balance` left out.
     """

@@ -153,7 +153,7 @@ def pack_batch(
     max_examples: int,
     max_predictions: int = 0,
     pad_id: int = 0,
-    token_names: tuple[str, ...] = (),
+    per_token_labels: tuple[str, ...] = (),
 ) -> Batch:
     """Put the examples of a batch one after another into common rows.
 
@@ -164,7 +164,7 @@ def pack_batch(
         max_examples: slots for examples in a row.
         max_predictions: slots for masked tokens in a row.
         pad_id: token id of padding.
-        token_names: names of the labels that have a value for each token.
+        per_token_labels: names of the labels that have a value for each token.
 
     Returns:
         x: token_ids, segment_ids (if the examples have them), position_ids, example_ids int32
@@ -217,7 +217,7 @@ def pack_batch(
             packed_x[MASK_POSITIONS], packed_y[MLM], packed_weights[MLM] = _masks(
                 *masks, rows=rows, shape=(shape[0], max_predictions)
             )
-        elif name in token_names:
+        elif name in per_token_labels:
             packed_y[name], packed_weights[name] = by_token(values), share * by_token(weights[name])
         else:
             packed_y[name], packed_weights[name] = by_slot(values), by_slot(weights[name])
@@ -324,7 +324,7 @@ class PackedExamples(BaseExamples[_RowPlan]):
     def _plan(self, epoch: int) -> _RowPlan:
         """Fill rows with the examples of an epoch, and draw the order of the rows."""
         source = self.examples
-        examples = source.drawn(epoch)
+        examples = source.epoch_order(epoch)
         lengths = source.lengths_of(epoch)[examples]
         row_of_example = fill_rows(lengths, self.sequence_length, self.max_examples)
         if self.seed is None:  # rows in the order of their first examples
@@ -354,7 +354,7 @@ class PackedExamples(BaseExamples[_RowPlan]):
             max_examples=self.max_examples,
             max_predictions=most,
             pad_id=self.pad_id,
-            token_names=self.examples.token_names,
+            per_token_labels=self.examples.per_token_labels,
         )
 
     @property
@@ -362,7 +362,7 @@ class PackedExamples(BaseExamples[_RowPlan]):
         """Token id of padding."""
         return self.examples.pad_id
 
-    def drawn(self, epoch: int) -> np.ndarray:
+    def epoch_order(self, epoch: int) -> np.ndarray:
         """Return the numbers of the rows of an epoch: int64 [rows]."""
         return np.arange(self.num_rows(epoch))
 

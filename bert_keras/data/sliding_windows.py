@@ -8,7 +8,7 @@ from unicodedata import category
 
 import numpy as np
 
-from bert_keras.data.model_inputs import framed
+from bert_keras.data.model_inputs import add_special_tokens
 from bert_keras.tokenizers import Tokenizer
 
 
@@ -110,7 +110,7 @@ def question_windows(
     windows: list[Window] = []
     for number, first in enumerate(starts):
         part = context.ids[first : first + room]
-        ids, segments, offset = framed(tokenizer, question.tolist(), part.tolist())
+        ids, segments, offset = add_special_tokens(tokenizer, question.tolist(), part.tolist())
         central = best[first : first + len(part)] == number
         windows.append(Window(source, ids, segments, offset, first, len(part), central))
     return windows
@@ -205,7 +205,7 @@ def word_windows(
                 end = rest = first
             else:
                 rest = int(np.searchsorted(owners, word, side="right"))
-        ids, _, offset = framed(tokenizer, pieces.ids[begin:end].tolist())
+        ids, _, offset = add_special_tokens(tokenizer, pieces.ids[begin:end].tolist())
         numbers = np.full(len(ids), -1, np.int64)
         numbers[offset : offset + end - begin] = owners[begin:end]
         windows.append(WordWindow(source, ids, numbers))

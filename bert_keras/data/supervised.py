@@ -48,13 +48,13 @@ def validation_split(
         keys = keys[[first[text] for text in firsts]]
     order = np.argsort(keys, kind="stable")
     bounds = 1 + np.flatnonzero(np.diff(keys[order]))  # ends of the rows with the same first text
-    wanted = rows_to_learn(count, share)
+    wanted = num_training_rows(count, share)
     size = min(bounds.tolist(), key=lambda bound: abs(bound - wanted), default=wanted)
-    learned, validated = (np.sort(part).tolist() for part in (order[:size], order[size:]))
-    return learned, validated
+    train, validation = (np.sort(rows).tolist() for rows in (order[:size], order[size:]))
+    return train, validation
 
 
-def rows_to_learn(count: int, share: float) -> int:
+def num_training_rows(count: int, share: float) -> int:
     """Return the number of rows to train on. At least one row is left to validate on."""
     return min(max(1, count - max(1, round(count * share))), count - 1)
 
@@ -196,7 +196,7 @@ class SupervisedExamples(BaseExamples[list[np.ndarray]]):
         return self.rows.pad_id
 
     @property
-    def token_names(self) -> tuple[str, ...]:
+    def per_token_labels(self) -> tuple[str, ...]:
         """Names of the labels that have a value for each token."""
         return tuple(self._token_labels)
 
@@ -214,7 +214,7 @@ class SupervisedExamples(BaseExamples[list[np.ndarray]]):
             )
         return self.lengths
 
-    def drawn(self, epoch: int) -> np.ndarray:
+    def epoch_order(self, epoch: int) -> np.ndarray:
         """Return the numbers of the examples of an epoch, shuffled: int64 [examples]."""
         if self.seed is None:
             return np.arange(self.num_examples)
@@ -226,7 +226,7 @@ class SupervisedExamples(BaseExamples[list[np.ndarray]]):
 
         A batch with fewer examples than the others comes last.
         """
-        size, numbers = self.batch_size, self.drawn(epoch)
+        size, numbers = self.batch_size, self.epoch_order(epoch)
         if self.seed is None:
             return [numbers[start : start + size] for start in range(0, len(numbers), size)]
         draws = Draws(self.seed, epoch)

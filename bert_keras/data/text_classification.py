@@ -14,9 +14,9 @@ from bert_keras.data.columns import ErrorCollector
 from bert_keras.data.documents import Source, text_value
 from bert_keras.data.examples import (
     Texts,
+    class_labels,
     class_numbers,
     labels_of_rows,
-    names_of,
     place_of,
 )
 from bert_keras.data.model_inputs import encode
@@ -280,7 +280,7 @@ def weights_of(
     """
     if not class_weights:
         return None
-    names = [] if labels is None else names_of(labels)
+    names = [] if labels is None else class_labels(labels)
     if problem != "single_label" or not names or class_weights.keys() - set(names):
         raise ValueError(
             "class_weights must name `labels` of the problem 'single_label'. Received: "
@@ -333,7 +333,7 @@ def targets_of(examples: Texts, labels: Sequence[str] | None, problem: str) -> n
     rows = labels_of_rows(examples)
     are_numbers = any(isinstance(label, int) for row in rows for label in row)
     if labels is not None:
-        names = names_of(labels)
+        names = class_labels(labels)
         numbers = class_numbers(names) if are_numbers else {n: i for i, n in enumerate(names)}
         known = f"The labels are {', '.join(names)}."
         if are_numbers:

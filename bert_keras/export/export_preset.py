@@ -122,8 +122,8 @@ def export_as(wanted: Wanted, predictor: Predictor, path: str | Path) -> Path:
     """
     model, tokenizer, length = predictor.task, predictor.tokenizer, predictor.max_length
     if wanted.format == TF_HUB:
-        is_told = length < predictor.encoder.config.max_positions
-        common = {"max_length": length if is_told else None, "portable": wanted.portable}
+        is_shorter = length < predictor.encoder.config.max_positions
+        common = {"max_length": length if is_shorter else None, "portable": wanted.portable}
         return tf_hub(model, tokenizer, path, **common)
     common = {"max_length": length, "options": predictor.options, "pairs": predictor.pairs}
     if wanted.format == SAVED_MODEL:

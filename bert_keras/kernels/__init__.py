@@ -1,4 +1,4 @@
-"""Operations that a backend may have a faster kernel for; this page chooses the kernel.
+"""Operations that a backend may have a faster kernel for; this module chooses the kernel.
 
 Keras composes a layer normalisation or a cross-entropy of many operations. JAX's compiler fuses
 most of them. PyTorch has kernels of its own. TensorFlow on a CPU walks through memory once for
@@ -302,7 +302,7 @@ def fused_attention(query: Any, key: Any, value: Any, *, bias: Any = None, mask:
     return ops.dot_product_attention(query, key, value, bias=bias, mask=mask)
 
 
-def has_attention(dtype: str) -> bool:
+def has_fused_attention(dtype: str) -> bool:
     """Return whether `fused_attention` takes queries of this dtype; JAX has no float16 on CPUs."""
     if dtype != "float16" or BACKEND != "jax":
         return True
@@ -317,8 +317,8 @@ def attention_kernel(dtype: str, *, learns_bias: bool = False) -> str:
         learns_bias: whether a gradient of the bias is wanted.
     """
     slow = "all probabilities in memory"
-    if not has_attention(dtype):
-        return f"the backend's own operations, {slow}: JAX has no kernel of {dtype} on a processor"
+    if not has_fused_attention(dtype):
+        return f"the backend's own operations, {slow}: JAX has no kernel of {dtype} on a CPU"
     if BACKEND == "torch":
         return torch_kernels.attention_kernel(dtype, learns_bias)
     if BACKEND == "jax":

@@ -1,8 +1,8 @@
-"""Kernels of the JAX backend: attention in parts on a CPU and by cuDNN on a GPU, and others.
+"""Kernels of the JAX backend: attention in chunks on a CPU and by cuDNN on a GPU, and others.
 
 XLA computes the scores of all rows, then their softmax, then the products with the values, each in
-a pass over memory. Here the scores are computed in parts that fit into the caches of the cores. For
-long rows the gradient computes them again (Chen et al., 2016), as flash attention does, so that
+a pass over memory. Here the scores are computed in chunks that fit into the caches of the cores.
+For long rows the gradient computes them again (Chen et al., 2016), as flash attention does, so that
 memory grows with the length and not with its square.
 """
 
@@ -21,11 +21,11 @@ from keras import ops
 from bert_keras.kernels.mask_values import MASKED
 
 _SCORES = 1 << 18  # at once on each core: a mebibyte of float32, about the size of its cache
-_LONG = 8  # a row with so many times more scores is split into parts of its queries
+_LONG = 8  # a row with so many times more scores is split into chunks of its queries
 
 
 def cpu_attention(query: Any, key: Any, value: Any, bias: Any, mask: Any) -> Any:
-    """Attend in parts that fit into caches; see `kernels.fused_attention`.
+    """Attend in chunks that fit into caches; see `kernels.fused_attention`.
 
     All sizes must be known.
     """
@@ -37,26 +37,26 @@ def cpu_attention(query: Any, key: Any, value: Any, bias: Any, mask: Any) -> Any
     queries_at_once = None
     if scores_of_query * length > _LONG * scores_at_once:
         queries_at_once = max(1, scores_at_once // scores_of_query)
-    added = bias if mask is None else jnp.where(mask, 0.0, MASKED)
-    if added is not None:
-        added = jnp.broadcast_to(added, (batch, *added.shape[1:]))
-    batch_arrays = query * head_size**-0.5, key, value, added
+    score_bias = bias if mask is None else jnp.where(mask, 0.0, MASKED)
+    if score_bias is not None:
+        score_bias = jnp.broadcast_to(score_bias, (batch, *score_bias.shape[1:]))
+    batch_arrays = query * head_size**-0.5, key, value, score_bias
 
     def attend_row(arrays: tuple[Any, ...]) -> Any:
         """Attend within one row of the batch.
 
         Args:
-            arrays: query (already scaled) TNK, key SNK, value SNK, and what is added to the scores.
+            arrays: query (already scaled) TNK, key SNK, value SNK, and score_bias NTS.
 
         Returns:
             TNK.
         """
-        query, key, value, added = arrays
+        query, key, value, score_bias = arrays
         query, key, value = (jnp.swapaxes(x, 0, 1) for x in (query, key, value))
         if queries_at_once is None:
-            context = _attended(query, key, value, added)
+            context = _softmax_attention(query, key, value, score_bias)
         else:
-            context = _in_parts(query, key, value, added, queries_at_once)
+            context = _chunked_attention(query, key, value, score_bias, queries_at_once)
         return jnp.swapaxes(context, 0, 1)
 
     rows_at_once = max(1, scores_at_once // (scores_of_query * length))
@@ -71,44 +71,44 @@ def _cores() -> int:
     return len(allowed(0)) if allowed else os.cpu_count() or 1
 
 
-def _in_parts(query: Any, key: Any, value: Any, added: Any, size: int) -> Any:
-    """Return `_attended`, computed for `size` queries at a time."""
-    added_to_all, added_by_query = added, None
-    if added is not None and added.shape[1] > 1:
-        added_to_all, added_by_query = None, jnp.swapaxes(added, 0, 1)
+def _chunked_attention(query: Any, key: Any, value: Any, score_bias: Any, size: int) -> Any:
+    """Return `_softmax_attention`, computed for `size` queries at a time."""
+    common_bias, bias_by_query = score_bias, None
+    if score_bias is not None and score_bias.shape[1] > 1:
+        common_bias, bias_by_query = None, jnp.swapaxes(score_bias, 0, 1)
 
-    def one(arrays: tuple[Any, Any]) -> Any:
-        """Attend with one query, NK, and what is added to its scores, [N or 1, S]: NK."""
-        query, added = arrays
-        added = added_to_all if added is None else added[:, None]
-        return _attended(query[:, None], key, value, added)[:, 0]
+    def attend_query(arrays: tuple[Any, Any]) -> Any:
+        """Attend with one query, NK, and the bias of its scores, [N or 1, S]: NK."""
+        query, bias = arrays
+        bias = common_bias if bias is None else bias[:, None]
+        return _softmax_attention(query[:, None], key, value, bias)[:, 0]
 
-    arrays = jnp.swapaxes(query, 0, 1), added_by_query
-    context = lax.map(jax.checkpoint(one), arrays, batch_size=size)
+    arrays = jnp.swapaxes(query, 0, 1), bias_by_query
+    context = lax.map(jax.checkpoint(attend_query), arrays, batch_size=size)
     return jnp.swapaxes(context, 0, 1)
 
 
-def _attended(query: Any, key: Any, value: Any, added: Any) -> Any:
+def _softmax_attention(query: Any, key: Any, value: Any, score_bias: Any) -> Any:
     """Attend within one row.
 
     Args:
         query: NTK, already scaled.
         key: NSK.
         value: NSK.
-        added: added to the scores, [N or 1, T or 1, S]; or None.
+        score_bias: added to the scores, [N or 1, T or 1, S]; or None.
 
     Returns:
         NTK.
     """
     dtype = jnp.promote_types(query.dtype, jnp.float32)
     scores = jnp.einsum("NTK,NSK->NTS", query, key, preferred_element_type=dtype)
-    if added is not None:
-        scores = scores + added.astype(dtype)
-    parts = jnp.exp(scores - lax.stop_gradient(jnp.max(scores, axis=-1, keepdims=True)))
-    sums = jnp.sum(parts, axis=-1, keepdims=True)
-    parts = parts.astype(value.dtype)
+    if score_bias is not None:
+        scores = scores + score_bias.astype(dtype)
+    weights = jnp.exp(scores - lax.stop_gradient(jnp.max(scores, axis=-1, keepdims=True)))
+    sums = jnp.sum(weights, axis=-1, keepdims=True)
+    weights = weights.astype(value.dtype)
     # Divided after the product, which has fewer numbers than the scores.
-    context = jnp.einsum("NTS,NSK->NTK", parts, value, preferred_element_type=dtype)
+    context = jnp.einsum("NTS,NSK->NTK", weights, value, preferred_element_type=dtype)
     return (context / sums).astype(value.dtype)
 
 
@@ -123,7 +123,7 @@ _AMPERE = 8.0  # the compute capability of the first GPUs for cuDNN's kernel
 
 
 def attention(query: Any, key: Any, value: Any, bias: Any, mask: Any) -> Any:
-    """Attend by cuDNN, by parts on one CPU, or else by Keras; see `kernels.fused_attention`."""
+    """Attend by cuDNN, in chunks on one CPU, or else by Keras; see `kernels.fused_attention`."""
     is_padding = mask is None or mask.shape[2] == 1
     if bias is None and is_padding and has_flash(str(query.dtype)):
         try:
@@ -132,7 +132,7 @@ def attention(query: Any, key: Any, value: Any, bias: Any, mask: Any) -> Any:
             # cuDNN is missing, or does not support this head size: `attention_kernel` says so.
             _REFUSALS[:] = [str(error)]
     has_static_shapes = all(isinstance(size, int) for x in (query, key) for size in x.shape)
-    if has_static_shapes and _is_processor():
+    if has_static_shapes and _is_single_cpu():
         return cpu_attention(query, key, value, bias, mask)
     return ops.dot_product_attention(query, key, value, bias=bias, mask=mask)
 
@@ -209,11 +209,11 @@ def attention_kernel(dtype: str, learns_bias: bool) -> str:  # noqa: ARG001
         why = f"cuDNN's kernel refused, {_REFUSALS[-1]}"
     elif _compute_capability() >= _AMPERE:
         why = f"cuDNN's kernel needs half precision, this is {dtype}"
-    how = "few" if _is_processor() else "all"
+    how = "few" if _is_single_cpu() else "all"
     return f"XLA's operations, {how} probabilities in memory at once: {why}"
 
 
-def _is_processor() -> bool:
+def _is_single_cpu() -> bool:
     """Return whether JAX computes on one CPU device, so that no batch is split between devices."""
     devices = jax.devices()
     return len(devices) == 1 and devices[0].platform == "cpu"

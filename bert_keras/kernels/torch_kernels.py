@@ -139,7 +139,7 @@ class TokenLosses(torch.autograd.Function):
         return torch.cat(
             [
                 functional.cross_entropy(logits[rows], labels[rows], reduction="none")
-                for rows in _parts(logits)
+                for rows in _row_chunks(logits)
             ]
         )
 
@@ -157,13 +157,13 @@ class TokenLosses(torch.autograd.Function):
         # An empty product of all three, so that it has the axes that `vmap` adds to any of them.
         empty = logits[:0] * of_losses[:0, None] * labels[:0, None]
         of_logits = empty.new_empty(logits.shape)
-        for rows in _parts(logits):
+        for rows in _row_chunks(logits):
             of_logits[rows] = torch.softmax(logits[rows], -1) * of_losses[rows, None]
         columns = labels.clamp(min=0)[:, None]
         return of_logits.scatter_add_(1, columns, -of_losses[:, None]), None
 
 
-def _parts(logits: Any) -> Iterator[slice]:
+def _row_chunks(logits: Any) -> Iterator[slice]:
     """Return slices of rows that fit into a cache."""
     count, classes = logits.shape
     size = max(1, _AT_ONCE // classes)

@@ -185,19 +185,20 @@ class SelfAttention(SerializableLayer):
         query_BTNK = self._split(self.query(x if queries is None else queries))
         key_BSNK = self._split(self.key(x))
         value_BSNK = self._split(self.value(x))
-        mask_B11S = None if padding_mask is None else kernels.over_heads(padding_mask)
-        if (training and self.dropout.rate) or not kernels.has_attention(self.compute_dtype):
-            probabilities_BNTS = self._probabilities(query_BTNK, key_BSNK, mask_B11S)
+        # [B, 1, T, S]. T is 1 for a padding mask, which is the same for all queries.
+        mask = None if padding_mask is None else kernels.over_heads(padding_mask)
+        if (training and self.dropout.rate) or not kernels.has_fused_attention(self.compute_dtype):
+            probabilities_BNTS = self._probabilities(query_BTNK, key_BSNK, mask)
             probabilities_BNTS = self.dropout(probabilities_BNTS, training=training, seed=seed)
             context_BTNK = ops.einsum("BNTS,BSNK->BTNK", probabilities_BNTS, value_BSNK)
         else:
             bias_BNTS = None
             if self.distance is not None:  # the kernels take a mask or a bias, and not both
                 bias_BNTS = self._scale * self.distance(query_BTNK, key_BSNK)
-                bias_BNTS = _masked(bias_BNTS, mask_B11S, lowest(self.compute_dtype))
-                mask_B11S = None
+                bias_BNTS = _masked(bias_BNTS, mask, lowest(self.compute_dtype))
+                mask = None
             context_BTNK = kernels.fused_attention(
-                query_BTNK, key_BSNK, value_BSNK, bias=bias_BNTS, mask=mask_B11S
+                query_BTNK, key_BSNK, value_BSNK, bias=bias_BNTS, mask=mask
             )
         return self.output_projection(kernels.merge_heads(context_BTNK))
 
@@ -208,8 +209,8 @@ class SelfAttention(SerializableLayer):
         """
         query_BTNK = self._split(self.query(x))
         key_BSNK = self._split(self.key(x))
-        mask_B11S = None if padding_mask is None else kernels.over_heads(padding_mask)
-        return self._probabilities(query_BTNK, key_BSNK, mask_B11S)
+        mask = None if padding_mask is None else kernels.over_heads(padding_mask)
+        return self._probabilities(query_BTNK, key_BSNK, mask)
 
     def compute_output_shape(self, x_shape, padding_mask_shape=None):
         return x_shape
@@ -223,14 +224,14 @@ class SelfAttention(SerializableLayer):
         """Return the vectors of the heads, BTNK, from those of all heads, [B, T, N * K]."""
         return kernels.split_heads(x_BTH, self.num_heads, self.head_size)
 
-    def _probabilities(self, query_BTNK, key_BSNK, mask_B11S):
+    def _probabilities(self, query_BTNK, key_BSNK, mask):
         """Return the softmax of the scores over the keys, BNTS; masked keys have 0."""
         scores_BNTS = ops.einsum("BTNK,BSNK->BNTS", query_BTNK * self._scale, key_BSNK)
         if self.distance is not None:
             scores_BNTS = scores_BNTS + self._scale * self.distance(query_BTNK, key_BSNK)
         # float16 has neither the range of the mask nor the precision of the sum.
         scores_BNTS = ops.cast(scores_BNTS, "float32")
-        scores_BNTS = _masked(scores_BNTS, mask_B11S, MASKED)
+        scores_BNTS = _masked(scores_BNTS, mask, MASKED)
         return ops.cast(ops.softmax(scores_BNTS), self.compute_dtype)
 
 
@@ -275,9 +276,9 @@ class AttentionProbabilities(SerializableLayer):
         return (batch, self.attention.num_heads, length, length)
 
 
-def _masked(scores_BNTS, mask_B11S, low: float):
-    """Add `low` to the scores of masked keys."""
-    if mask_B11S is None:
+def _masked(scores_BNTS, mask, low: float):
+    """Add `low` to the scores of masked keys. The mask is B1TS or B11S."""
+    if mask is None:
         return scores_BNTS
     # A sum, because the gradient of `where` needs one more pass over the scores.
-    return scores_BNTS + ops.cast(ops.where(mask_B11S, 0.0, low), scores_BNTS.dtype)
+    return scores_BNTS + ops.cast(ops.where(mask, 0.0, low), scores_BNTS.dtype)

@@ -130,7 +130,8 @@ class StopOnSignal(keras.callbacks.Callback):
         if self.signal is not None and self._tell is not None:
             self._tell(
                 f"{self.signal.name}: the training ends with a checkpoint, after this epoch or "
-                "report; a second signal ends it at once, and it goes back to the last one."
+                "logging interval; a second signal ends it at once, and it goes back to the last "
+                "checkpoint."
             )
             self._tell = None
 

@@ -347,10 +347,10 @@ def _read_engine(
     added = content.get("added_tokens")
     others = _added_tokens(added if is_array(added) else [])
     has_all = is_object(ids) and set(SPECIAL_TOKENS) <= ids.keys()
-    is_told = any(token != getattr(BERT, role) for role, token in config.tokens.items())
+    has_own_tokens = any(token != getattr(BERT, role) for role, token in config.tokens.items())
     bert_places = {"separators": BERT.separators, "two_segments": BERT.two_segments}
     is_placed = special_token_places(content.get("post_processor")) not in ({}, bert_places)
-    if parts != _ENGINE_PARTS or others or not has_all or is_told or is_placed:
+    if parts != _ENGINE_PARTS or others or not has_all or has_own_tokens or is_placed:
         return backend_files.read_engine(path, content, config)
     ids = backend_files.check_ids(path, ids)
     vocabulary = sorted(ids, key=ids.__getitem__)

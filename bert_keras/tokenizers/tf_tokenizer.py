@@ -180,9 +180,9 @@ class InGraphTokenizer(tf.Module):
         parts = [self.tokenize(column) for column in (texts, pairs) if column is not None]
         if max_length is not None:
             parts = _truncated(parts, max_length - len(parts) - 1)
-        return self.framed(*parts)
+        return self.add_special_tokens(*parts)
 
-    def framed(
+    def add_special_tokens(
         self, first: tf.RaggedTensor, second: tf.RaggedTensor | None = None
     ) -> dict[str, tf.Tensor]:
         """Add special tokens to ids and pad them to the longest row.

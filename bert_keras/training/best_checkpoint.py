@@ -1,4 +1,4 @@
-"""Callback that measures a fine-tuning run after every report, and keeps the best weights."""
+"""Callback that measures a model after every logging interval, and keeps the best weights."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from bert_keras.training.tasks import Evaluation, FinetuningTask
 _NO_METRIC = "_thresh"  # end of the names of thresholds, which are no metrics
 _LOWER = ("mean_squared_error",)  # metrics of which a lower value is better
 _STEP = "step.txt"  # file beside the best model, with the step it was reached at
-_MEASURING = "measuring on dev"
+_MEASURING = "measuring validation examples"
 
 
 def measure(
@@ -48,7 +48,7 @@ def measure(
     return finetuning.evaluate(predictor, data)
 
 
-def metric_of(recipe: FinetuneRecipe, metrics: Mapping[str, Any]) -> str:
+def checked_selection_metric(recipe: FinetuneRecipe, metrics: Mapping[str, Any]) -> str:
     """Return the name of the metric that selects the best model: the recipe's, or the first.
 
     Raises:
@@ -59,18 +59,18 @@ def metric_of(recipe: FinetuneRecipe, metrics: Mapping[str, Any]) -> str:
         raise UsageError(
             f"metric must be one of {', '.join(known)}. Received: metric={recipe.metric!r}"
         )
-    return counting(recipe, metrics)
+    return selection_metric(recipe, metrics)
 
 
-def counting(recipe: FinetuneRecipe, metrics: Mapping[str, Any]) -> str:
-    """Return the same name as `metric_of` without checking it.
+def selection_metric(recipe: FinetuneRecipe, metrics: Mapping[str, Any]) -> str:
+    """Return the same name as `checked_selection_metric`, without checking it.
 
-    The metric of an entity type is missing in a report if no entity of that type was predicted.
+    The metric of an entity type is missing if no entity of that type was predicted.
     """
     return recipe.metric or next(iter(metrics))
 
 
-def goodness(name: str, value: float | None) -> float:
+def higher_is_better_value(name: str, value: float | None) -> float:
     """Return a value of a metric so that higher is better; an undefined value is the worst."""
     if value is None or math.isnan(value):
         return -math.inf
@@ -78,17 +78,17 @@ def goodness(name: str, value: float | None) -> float:
 
 
 class KeepBest(keras.callbacks.Callback):
-    """Callback that measures after every report, writes the best model, and stops early.
+    """Callback that measures after every logging interval, writes the best model, and stops early.
 
     Put it first in the list of callbacks: it adds the metrics to the logs that others write.
 
     Args:
         recipe: recipe of the run; `metric`, `keep` and `patience` are used.
         finetuning: task of the recipe, which computes the metrics.
-        dev: the examples to measure on.
+        validation: the examples to measure on.
         tokenizer: tokenizer of the model.
         folder: folder of the best model, which each better model replaces as a whole.
-        log_every: steps of a report.
+        log_every: steps of a logging interval.
         state: state of the run, new or from its last checkpoint.
         progress: callback of `measure`.
     """
@@ -97,7 +97,7 @@ class KeepBest(keras.callbacks.Callback):
         self,
         recipe: FinetuneRecipe,
         finetuning: FinetuningTask,
-        dev: Any,
+        validation: Any,
         tokenizer: Tokenizer,
         folder: Path,
         log_every: int,
@@ -106,9 +106,9 @@ class KeepBest(keras.callbacks.Callback):
     ):
         super().__init__()
         self._recipe, self._finetuning = recipe, finetuning
-        self._dev, self._tokenizer = dev, tokenizer
+        self._validation, self._tokenizer = validation, tokenizer
         self._folder, self._log_every, self._progress = folder, log_every, progress
-        self.reports = state["step"] // log_every
+        self.intervals = state["step"] // log_every
         self.state = {
             name: state[name] for name in ("best", "best_step", "constant", "waited", "aside")
         }
@@ -119,7 +119,7 @@ class KeepBest(keras.callbacks.Callback):
     @property
     def score_name(self) -> str:
         """Name of the metric that selects the best model; "score" before it is known."""
-        return counting(self._recipe, self.state["best"] or {"score": None})
+        return selection_metric(self._recipe, self.state["best"] or {"score": None})
 
     @property
     def is_over(self) -> bool:
@@ -135,9 +135,9 @@ class KeepBest(keras.callbacks.Callback):
             UsageError: the evaluation has no metric of that name.
         """
         del logs
-        if self._recipe.metric and not self.reports:
+        if self._recipe.metric and not self.intervals:
             start = perf_counter()
-            metric_of(self._recipe, self._measure().metrics)
+            checked_selection_metric(self._recipe, self._measure().metrics)
             self.state["aside"] += perf_counter() - start
 
     def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
@@ -148,18 +148,19 @@ class KeepBest(keras.callbacks.Callback):
         """
         logs = {} if logs is None else logs
         self._check_numbers(float(logs["loss"]), (epoch + 1) * self._log_every)
-        self.reports = epoch + 1
-        if self._recipe.keep == "last" and self.reports < self.params["epochs"]:
+        self.intervals = epoch + 1
+        if self._recipe.keep == "last" and self.intervals < self.params["epochs"]:
             return
         start = perf_counter()
         evaluation = self._measure()
         values = evaluation.stored
-        name = counting(self._recipe, values)
+        name = selection_metric(self._recipe, values)
         score = values.get(name)
         logs |= {f"val_{key}": evaluation.metrics[key] for key in values}
         logs["val_score"] = math.nan if score is None else score
-        best, step = self.state["best"], self.reports * self._log_every
-        is_better = best is None or goodness(name, score) > goodness(name, best.get(name))
+        best, step = self.state["best"], self.intervals * self._log_every
+        previous = None if best is None else higher_is_better_value(name, best.get(name))
+        is_better = previous is None or higher_is_better_value(name, score) > previous
         if is_better or self._written == step > self.state["best_step"]:
             self._save(step, values)
             self.state |= {"best": values, "best_step": step, "constant": evaluation.is_constant}
@@ -171,8 +172,10 @@ class KeepBest(keras.callbacks.Callback):
             self.model.stop_training = True
 
     def _measure(self) -> Evaluation:
-        """Return the evaluation of the model, as it is now, on the dev examples."""
-        return measure(self._finetuning, self.model, self._tokenizer, self._dev, self._progress)
+        """Return the evaluation of the model, as it is now, on the validation examples."""
+        return measure(
+            *(self._finetuning, self.model, self._tokenizer, self._validation), self._progress
+        )
 
     def _check_numbers(self, loss: float, step: int) -> None:
         """Raise `NumericError` if the loss or a trainable weight is not finite at a step."""

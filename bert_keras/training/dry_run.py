@@ -25,7 +25,7 @@ from bert_keras.errors import Step
 from bert_keras.training import last_steps, machine
 from bert_keras.training.prepare import find_prepared, open_tokenizer
 from bert_keras.training.pretrain_recipe import PretrainRecipe
-from bert_keras.training.pretrain_setup import build_task, check_held_out
+from bert_keras.training.pretrain_setup import build_task, check_validation_split
 from bert_keras.training.progress import clock
 from bert_keras.training.recipe_base import RunRecipe
 from bert_keras.training.run_folder import PretrainFolder
@@ -85,7 +85,7 @@ def print_plan(
         DataError: the run would have too little text to evaluate on.
     """
     estimates = plan(recipe)
-    check_held_out(recipe)
+    check_validation_split(recipe)
     columns = "", *(Column(name, overflow="fold") for name in ("value", "remark"))
     table = Table(*columns, title=f"{recipe.name}: the plan; nothing was written")
     text = f"{estimates.text_bytes / 1e6:,.1f} MB"

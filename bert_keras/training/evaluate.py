@@ -5,7 +5,7 @@
 RUN_OR_MODEL is the folder of a fine-tuning run, whose values are used again, or any checkpoint of a
 task (a folder, or hf://organisation/name). key=value changes how FILE is read and measured: text=,
 pair=, label=, format=, max_length=, no_answer= and the like; an unknown key lists them all. When a
-question has no answer is decided by the threshold that was best on the run's dev examples.
+question has no answer is decided by the threshold that was best on the run's validation examples.
 
 Examples:
     bert-keras evaluate runs/sst2 data=sst2/dev.tsv

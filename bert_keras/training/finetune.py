@@ -16,8 +16,8 @@ Examples:
     bert-keras finetune sst2 train=sst2/train.tsv dev=sst2/dev.tsv encoder=my_minilm
     bert-keras finetune conll2003 train=train.txt dev=testa.txt encoder=runs/mine seeds=5
 
-Everything is written to runs/<name>/: report.md, the predictions on dev, and the best model, which
-`from_preset`, `bert-keras evaluate` and `bert-keras predict` open.
+Everything is written to runs/<name>/: report.md, the validation predictions, and the best model,
+which `from_preset`, `bert-keras evaluate` and `bert-keras predict` open.
 Exit codes: 0 done, 2 bad arguments, 3 bad examples, 4 damaged files, 5 no space or folder in use,
 6 numbers that are not finite, 130 and 143 stopped by a signal after saving.
 """

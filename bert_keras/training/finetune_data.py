@@ -35,12 +35,12 @@ class Data:
 
     Attributes:
         train: training examples, in the form that the task reads.
-        dev: examples to measure on, in the same form.
+        validation: examples to measure on, in the same form.
         labels: their names; None where there are none.
     """
 
     train: Any
-    dev: Any
+    validation: Any
     labels: list[str] | None
 
     @classmethod
@@ -53,11 +53,11 @@ class Data:
         """
         whole = train = read(finetuning, recipe.train)
         if recipe.dev:
-            dev = read(finetuning, recipe.dev)
+            validation = read(finetuning, recipe.dev)
         else:
             share = recipe.validation_split
-            train, dev = finetuning.split(train, share) if len(train) > 1 else ([], train)
-        train = finetuning.learned(train) if len(train) else train
+            train, validation = finetuning.split(train, share) if len(train) > 1 else ([], train)
+        train = finetuning.trainable_examples(train) if len(train) else train
         if not len(train):
             raise DataError(
                 f"{recipe.train}: no examples remain to train on, with validation_split="
@@ -65,7 +65,7 @@ class Data:
                 "measure on, or give more examples."
             )
         try:
-            labels = finetuning.labels(whole)  # a rare one may be held out
+            labels = finetuning.labels(whole)  # a rare one may be in the validation split alone
         except DataError as error:
             raise DataError(f"{recipe.train}: {error}") from error
         if 0 < recipe.rows < len(train):
@@ -74,10 +74,10 @@ class Data:
                 keys = Draws(recipe.data_seed, epoch=0).keys(Stream.PLAN, len(train))
                 order = np.argsort(keys, kind="stable")
             train = finetuning.take(train, np.sort(order[: recipe.rows]).tolist())
-        if 0 < recipe.dev_rows < len(dev):
-            dev = finetuning.take(dev, range(recipe.dev_rows))
-        finetuning.check(dev, labels)
-        return cls(train, dev, labels)
+        if 0 < recipe.dev_rows < len(validation):
+            validation = finetuning.take(validation, range(recipe.dev_rows))
+        finetuning.check(validation, labels)
+        return cls(train, validation, labels)
 
 
 def read(finetuning: FinetuningTask, path: str, *, labelled: bool = True) -> Any:
@@ -165,7 +165,7 @@ def quicktest_recipe(recipe: FinetuneRecipe, folder: Path) -> FinetuneRecipe:
         encoder=str(unexpanded / "encoder"),
         dev=values["train"],
     )
-    if recipe.of_a_teacher and not recipe.teacher:
+    if recipe.first_distillation_key and not recipe.teacher:
         recipe = dataclasses.replace(recipe, teacher=str(unexpanded / "teacher"))
         finetuning = task_of(recipe)
         labels = Data.read(recipe, finetuning).labels

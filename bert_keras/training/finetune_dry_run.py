@@ -18,7 +18,7 @@ from bert_keras.config import BertConfig
 from bert_keras.models import BertEncoder, Task
 from bert_keras.task_names import FINETUNING
 from bert_keras.tokenizers import Tokenizer
-from bert_keras.training.best_checkpoint import measure, metric_of
+from bert_keras.training.best_checkpoint import checked_selection_metric, measure
 from bert_keras.training.dry_run import (
     EFFICIENCY,
     FLOAT,
@@ -37,7 +37,7 @@ from bert_keras.training.setup import build_shapes
 from bert_keras.training.tasks import FinetuningTask, task_of
 
 _SAMPLE = 1_000  # examples to tokenise
-_MEASURED = 16  # examples of dev to measure, for the names of the metrics
+_MEASURED = 16  # validation examples to measure, for the names of the metrics
 _SHOWN = 8  # names of labels to print
 _SMALL, _SMALL_LAYERS = 8, 4  # width and layers of the model that is measured for those names
 
@@ -95,7 +95,7 @@ def plan(recipe: FinetuneRecipe) -> FinetunePlan:
     products = products_of(encoder.blocks, config, round(lengths.mean()))
     operations = passes * products * lengths.mean() * rows * recipe.epochs * recipe.seeds
     return FinetunePlan(
-        (len(data.train), len(data.dev)),
+        (len(data.train), len(data.validation)),
         data.labels,
         lengths,
         steps,
@@ -138,9 +138,9 @@ def _check_metric(
         num_unique_layers=layers,
         pruned_heads=(),
     )
-    part = finetuning.take(data.dev, range(min(len(data.dev), _MEASURED)))
+    part = finetuning.take(data.validation, range(min(len(data.validation), _MEASURED)))
     task = finetuning.build(BertEncoder(small), data.labels)
-    metric_of(recipe, measure(finetuning, task, tokenizer, part).metrics)
+    checked_selection_metric(recipe, measure(finetuning, task, tokenizer, part).metrics)
 
 
 def _is_of_an_entity_type(metric: str, tags: list[str] | None) -> bool:
@@ -201,7 +201,7 @@ def print_plan(recipe: FinetuneRecipe, *, console: Console | None = None) -> Non
     estimates = plan(recipe)
     columns = "", *(Column(name, overflow="fold") for name in ("value", "remark"))
     table = Table(*columns, title=f"{recipe.name}: the plan; nothing was written")
-    train, dev = estimates.examples
+    train, validation = estimates.examples
     table.add_row("task", recipe.task, f"precision {recipe.precision}")
     drawn = (
         f"{recipe.train}, drawn by data_seed={recipe.data_seed}" if recipe.rows else recipe.train
@@ -209,7 +209,7 @@ def print_plan(recipe: FinetuneRecipe, *, console: Console | None = None) -> Non
     table.add_row("examples to learn from", f"{train:,}", drawn)
     table.add_row(
         "examples to measure on",
-        f"{dev:,}",
+        f"{validation:,}",
         recipe.dev or f"{recipe.validation_split:.0%} of train",
     )
     if estimates.labels is not None:

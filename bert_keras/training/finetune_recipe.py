@@ -287,12 +287,12 @@ class FinetuneRecipe(RunRecipe):
         1,
         before="checkpoint_every",
     )
-    evaluations: int = _run("evaluations on dev in each epoch", 1, before="checkpoint_every")
+    evaluations: int = _run("number of evaluations in each epoch", 1, before="checkpoint_every")
     keep: str = _run(
         "weights to keep",
         "best",
         choices={
-            "best": "those of the best evaluation on dev",
+            "best": "those of the best evaluation",
             "last": "those of the last step",
         },
         before="checkpoint_every",
@@ -339,7 +339,7 @@ class FinetuneRecipe(RunRecipe):
             fail("max_question", most, self.max_question)
 
     @property
-    def of_a_teacher(self) -> str:
+    def first_distillation_key(self) -> str:
         """Name of the first value for learning from a teacher that was given; "" without one."""
         usual, names = usual_values(), ("hidden", "alpha", "temperature")
         return next((name for name in names if getattr(self, name) != usual[name]), "")

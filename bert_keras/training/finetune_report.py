@@ -18,7 +18,7 @@ from bert_keras.errors import Step, run_steps
 from bert_keras.escaping import markdown, markdown_block
 from bert_keras.tokenizers import Tokenizer
 from bert_keras.training import machine, progress
-from bert_keras.training.best_checkpoint import counting, goodness, measure
+from bert_keras.training.best_checkpoint import higher_is_better_value, measure, selection_metric
 from bert_keras.training.finetune_data import Data
 from bert_keras.training.finetune_recipe import FinetuneRecipe
 from bert_keras.training.finetune_seed import open_best
@@ -31,7 +31,7 @@ from bert_keras.training.tasks import Evaluation, FinetuningTask
 
 _SHOWN = 200  # characters of an example
 # Mosbach et al., 2021 (arXiv:2006.04884) call such runs failed.
-_CONSTANT = "it has one answer for all examples; means over the seeds count it"
+_CONSTANT = "predicts one label for all examples"
 
 
 def finish(
@@ -54,15 +54,16 @@ def finish(
             _title(recipe),
             "",
             *_failures(results),
-            *_how(folder.values(recipe), data, results, command),
+            *_settings(folder.values(recipe), data, results, command),
         ]
         file_io.write_text(folder.report, "\n".join([*lines, ""]))
         return
-    name = counting(recipe, good[0]["metrics"])
-    best = max(good, key=lambda result: goodness(name, result["metrics"].get(name)))
+    metric = selection_metric(recipe, good[0]["metrics"])
+    values = [higher_is_better_value(metric, value) for value in _values(good, metric)]
+    best = good[values.index(max(values))]
     finetuning = type(finetuning)(recipe, best["metrics"])
     trained = _Trained(
-        recipe, finetuning, data, tokenizer, results, good, best, name, folder, command
+        recipe, finetuning, data, tokenizer, results, good, best, metric, folder, command
     )
     run_steps(STEPS, trained, done=f"{folder.path}: the training is done", again=AGAIN)
 
@@ -78,7 +79,7 @@ class _Trained:
     results: Sequence[Mapping[str, Any]]
     good: Sequence[Mapping[str, Any]]
     best: Mapping[str, Any]
-    name: str  # of the metric that counts
+    metric: str  # that selects the best model
     folder: FinetuneFolder
     command: str
     task: Any = None
@@ -105,30 +106,30 @@ def _write_metrics(trained: _Trained) -> None:
 
 
 def _measure(trained: _Trained) -> None:
-    """Measure the best model on the dev examples once more, for predictions and worst answers."""
+    """Measure the best model on the validation examples again, for predictions and errors."""
     with progress.task(f"best model (seed {trained.best['seed']})") as show:
         trained.evaluation = measure(
-            trained.finetuning, trained.task, trained.tokenizer, trained.data.dev, show
+            trained.finetuning, trained.task, trained.tokenizer, trained.data.validation, show
         )
 
 
 def _write_predictions(trained: _Trained) -> None:
-    """Write the best model's answers for the dev examples in the format of the task."""
+    """Write the best model's answers for the validation examples in the format of the task."""
     assert trained.evaluation is not None
     finetuning, predictions = trained.finetuning, trained.evaluation.predictions
     path = trained.folder.path / f"predictions.{finetuning.extension}"
-    finetuning.write(path, trained.data.dev, predictions)
+    finetuning.write(path, trained.data.validation, predictions)
 
 
 def _draw_curve(trained: _Trained) -> None:
     """Draw loss and metric of every seed over the steps into curve.png."""
     curves = {
         result["seed"]: _curve(
-            TrainingFiles(trained.folder.of_seed(result["seed"])).metrics, trained.name
+            TrainingFiles(trained.folder.of_seed(result["seed"])).metrics, trained.metric
         )
         for result in trained.good
     }
-    curve_picture(curves, trained.name, trained.folder.curve)
+    curve_picture(curves, trained.metric, trained.folder.curve)
     trained.pictures.add(trained.folder.curve.name)
 
 
@@ -146,15 +147,17 @@ def _write_report(trained: _Trained) -> None:
 
 
 def _print(trained: _Trained) -> None:
-    """Print a table with mean and deviation of every metric, and the reasons of failed seeds."""
+    """Print a table with mean and deviation of every metric, and the seeds that failed."""
     good = trained.good
     table = Table("metric", "value", title=f"{trained.recipe.name}: {_seeds(good)}")
     for metric in good[0]["metrics"]:
         table.add_row(metric, summary(_values(good, metric)))
     table.add_row("time", clock(sum(result["seconds"] for result in good)))
     for result in trained.results:
-        if why := _why(result):
-            table.add_row(f"seed {result['seed']}", f"failed: {why}")
+        if "failed" in result:
+            table.add_row(f"seed {result['seed']}", f"failed: {result['failed']}")
+        elif result.get("constant"):
+            table.add_row(f"seed {result['seed']}", _CONSTANT)
     escaping.console().print(table)
     print(f"\nModel, predictions and report: {trained.folder.path}/")
 
@@ -188,9 +191,13 @@ def summary(values: Sequence[float | None]) -> str:
 def _report(trained: _Trained) -> list[str]:
     """Return the lines of report.md: metrics, seeds, pictures, worst answers, settings."""
     recipe, data, good, best = trained.recipe, trained.data, trained.good, trained.best
-    evaluation, name = trained.evaluation, trained.name
+    evaluation, name = trained.evaluation, trained.metric
     score = f"{markdown(name)}: {summary(_values(good, name))}"
-    lines = [_title(recipe), "", f"- **{score}** on {len(data.dev):,} examples, {_seeds(good)}."]
+    lines = [
+        _title(recipe),
+        "",
+        f"- **{score}** on {len(data.validation):,} examples, {_seeds(good)}.",
+    ]
     lines += _failures(trained.results)
     if trained.folder.curve.name in trained.pictures:
         lines += ["", f"![{markdown(name)} over the steps]({trained.folder.curve.name})"]
@@ -214,9 +221,10 @@ def _report(trained: _Trained) -> list[str]:
     lines += markdown_table(rows, ("seed", markdown(name), "best step", "time"))
     if trained.folder.confusion.name in trained.pictures:
         picture = f"![Confusion matrix]({trained.folder.confusion.name})"
-        lines += ["", "## What was taken for what", "", picture]
+        lines += ["", "## Confusion matrix", "", picture]
     if evaluation is not None and evaluation.worst:
-        lines += ["", "## The worst answers", "", "Of the best seed, the surest first.", ""]
+        lines += ["", "## The worst answers", ""]
+        lines += ["Errors of the best seed, the largest error first.", ""]
         rows = [
             (
                 markdown(worst.text[:_SHOWN]),
@@ -226,8 +234,8 @@ def _report(trained: _Trained) -> list[str]:
             )
             for worst in evaluation.worst
         ]
-        lines += markdown_table(rows, ("example", "right", "answered", "how wrong"))
-    return lines + _how(trained.folder.values(recipe), data, good, trained.command)
+        lines += markdown_table(rows, ("example", "right", "answered", "error"))
+    return lines + _settings(trained.folder.values(recipe), data, good, trained.command)
 
 
 def _title(recipe: FinetuneRecipe) -> str:
@@ -236,21 +244,24 @@ def _title(recipe: FinetuneRecipe) -> str:
 
 
 def _failures(results: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return a Markdown line with the reason for each seed that failed."""
-    reasons = {result["seed"]: _why(result) for result in results}
-    return [f"- **Seed {seed} failed**: {markdown(why)}" for seed, why in reasons.items() if why]
+    """Return a Markdown line for each seed that failed, or that predicts one label alone."""
+    lines = []
+    for result in results:
+        if "failed" in result:
+            lines.append(f"- **Seed {result['seed']} failed**: {markdown(result['failed'])}")
+        elif result.get("constant"):
+            lines.append(
+                f"- **Seed {result['seed']} {_CONSTANT}** (Mosbach et al., 2021). The means "
+                "include it."
+            )
+    return lines
 
 
-def _why(result: Mapping[str, Any]) -> str:
-    """Return the reason why a seed failed; "" if it did not."""
-    return result.get("failed") or (_CONSTANT if result.get("constant") else "")
-
-
-def _how(
+def _settings(
     settings: Mapping[str, Any], data: Data, good: Sequence[Mapping[str, Any]], command: str
 ) -> list[str]:
     """Return the lines on command, machine, versions and settings, to repeat the run."""
-    lines = ["", "## How it was made", "", *markdown_block(command), ""]
+    lines = ["", "## Settings", "", *markdown_block(command), ""]
     memory = max((result.get("peak_memory") or 0 for result in good), default=0) or None
     rows = [
         ("date", datetime.date.today().isoformat()),
@@ -258,7 +269,7 @@ def _how(
         ("memory", f"{machine.gibibytes(memory)} at the peak"),
         ("backend", keras.backend.backend()),
         ("versions", ", ".join(f"{key} {value}" for key, value in machine.versions().items())),
-        ("examples", f"{len(data.train):,} to learn from, {len(data.dev):,} to measure on"),
+        ("examples", f"{len(data.train):,} to learn from, {len(data.validation):,} to measure on"),
         *((key, markdown(repr(value))) for key, value in settings.items()),
     ]
     if not settings["learning_rate"] and good:
@@ -273,7 +284,7 @@ def _seeds(good: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _curve(path: Path, metric: str) -> list[tuple[int, float, float]]:
-    """Return step, training loss and the metric of every report."""
+    """Return step, training loss and the metric of every logging interval."""
     records = [file_io.parse_json(line, path) for line in path.read_bytes().splitlines()]
     values = [record.get(f"val_{metric}") for record in records]
     return [

@@ -149,7 +149,7 @@ def _check(recipe: FinetuneRecipe, encoder: BertEncoder, tokenizer: Tokenizer) -
                 f"{name}={getattr(recipe, name):g} trains the encoder, which freeze=true keeps as "
                 f"it is. Leave {name}= or freeze= out."
             )
-    if (name := recipe.of_a_teacher) and not recipe.teacher:
+    if (name := recipe.first_distillation_key) and not recipe.teacher:
         value = getattr(recipe, name)
         raise UsageError(
             f"{name}={value:g} needs a teacher to compare with. Name one with teacher=HANDLE, or "
@@ -167,7 +167,8 @@ def _check(recipe: FinetuneRecipe, encoder: BertEncoder, tokenizer: Tokenizer) -
 
 BEST, RESULT = "best", "result.json"
 # State before the first step: the best metrics and their step, whether all answers were the same
-# there, reports without a gain, and the seconds spent on opening, measuring and writing the model.
+# there, intervals without a gain, and the seconds spent on opening, measuring and writing the
+# model.
 _START = {"best": None, "best_step": 0, "constant": False, "waited": 0, "aside": 0.0}
 
 
@@ -231,7 +232,7 @@ def _train(
     seed: int,
     folder: Path,
 ) -> dict[str, Any]:
-    """Train with one seed from the last checkpoint on; return the state after the last report."""
+    """Train with one seed from the last checkpoint on; return the state after the last step."""
     start = perf_counter()
     # === Model and batches ===
     set_seed_and_devices(seed)
@@ -242,11 +243,11 @@ def _train(
     opened = perf_counter() - start
     examples = training_examples(recipe, finetuning, data, tokenizer, task, seed)
     log_every = math.ceil(examples.num_batches() / recipe.evaluations)
-    # The last report is as long as the others, so the training may be some steps longer.
-    reports = math.ceil(recipe.epochs * examples.num_batches() / log_every)
+    # The last interval is as long as the others, so the training may be some steps longer.
+    intervals = math.ceil(recipe.epochs * examples.num_batches() / log_every)
     rate = recipe.learning_rate
     rate = rate or FINETUNING.learning_rate_of(recipe.task, task.encoder.config.hidden_size)
-    total_steps = reports * log_every
+    total_steps = intervals * log_every
     compile_for(
         recipe,
         model,
@@ -268,22 +269,23 @@ def _train(
     state, step = fitting.state, fitting.state["step"]
     state["aside"] += opened
     best = KeepBest(
-        *(recipe, finetuning, data.dev, tokenizer, folder / BEST, log_every, state), fitting.show
+        *(recipe, finetuning, data.validation, tokenizer, folder / BEST, log_every, state),
+        fitting.show,
     )
     # === Training ===
     fitting.run(
-        reports,
-        seen=examples.statistics(),
-        more=lambda: best.state,
+        intervals,
+        statistics=examples.statistics(),
+        extra_state=lambda: best.state,
         callbacks=[best],
         checkpoint_every=recipe.checkpoint_every,
         workers=recipe.workers,
         note=_note(recipe, seed, step),
-        later_steps=(recipe.seed + recipe.seeds - 1 - seed) * reports * log_every,
+        later_steps=(recipe.seed + recipe.seeds - 1 - seed) * intervals * log_every,
         score_name=lambda: best.score_name,
         is_over=best.is_over,
     )
-    return {**fitting.state_after(best.reports), **best.state, "learning_rate": rate}
+    return {**fitting.state_after(best.intervals), **best.state, "learning_rate": rate}
 
 
 def _note(recipe: FinetuneRecipe, seed: int, step: int) -> str:

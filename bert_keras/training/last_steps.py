@@ -289,7 +289,7 @@ def _export_saved_model(trained: Trained) -> None:
 
 
 def _measure(trained: Trained) -> None:
-    """Measure the model on held-out documents; the picture and the report need the result."""
+    """Measure the model on the validation documents; the picture and the report need the result."""
     from bert_keras.training.pretrain_report import examine
 
     trained.report = examine(

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-_TRAIN, _HELD_OUT, _LINE = "#7f9fc4", "#c44e2b", "#555555"
+_TRAIN, _VALIDATION, _LINE = "#7f9fc4", "#c44e2b", "#555555"
 # Losses that are trained beside masked tokens: their names in a picture.
 _BESIDE = {"nsp": "next-sentence", "sop": "sentence-order", "rtd": "replaced-token"}
 
@@ -33,7 +33,7 @@ def loss_picture(
 
     Args:
         metrics: records with "step" and, where measured, "mlm_loss", "nsp_accuracy", … and the
-            same names with "val_" for held-out documents.
+            same names with "val_" for validation documents.
         path: file of the PNG.
         entropy_floor: unigram entropy in nats, drawn as a line.
 
@@ -94,7 +94,7 @@ def _save(figure: Figure, path: Path) -> None:
 
 
 def _curves(axes: Axes, metrics: Sequence[Mapping[str, float]], name: str) -> None:
-    """Draw a metric in training and on held-out documents, whose last value is in the legend."""
+    """Draw a metric in training and on validation documents, with the last value in the legend."""
     steps, values = _series(metrics, name)
     if steps:
         marker = "o" if len(steps) == 1 else None  # one point makes no line
@@ -102,12 +102,12 @@ def _curves(axes: Axes, metrics: Sequence[Mapping[str, float]], name: str) -> No
     steps, values = _series(metrics, f"val_{name}")
     if steps:
         last = f"{100 * values[-1]:.1f} %" if "accuracy" in name else f"{values[-1]:.2f}"
-        label = f"held-out documents, last {last}"
-        axes.plot(steps, values, color=_HELD_OUT, linewidth=2, marker="o", ms=4, label=label)
+        label = f"validation documents, last {last}"
+        axes.plot(steps, values, color=_VALIDATION, linewidth=2, marker="o", ms=4, label=label)
 
 
 def _has(metrics: Sequence[Mapping[str, float]], name: str) -> bool:
-    """Return whether a value was logged in training or on held-out documents."""
+    """Return whether a value was logged in training or on validation documents."""
     return bool(_series(metrics, name)[0] or _series(metrics, f"val_{name}")[0])
 
 
@@ -127,10 +127,10 @@ _MOST_NAMES = 30  # number of labels whose names fit beside a matrix
 def curve_picture(
     curves: Mapping[int, Sequence[tuple[int, float, float]]], metric: str, path: Path
 ) -> None:
-    """Draw the metric on dev above and the training loss below, a colour for each seed, as a PNG.
+    """Draw the validation metric above and the training loss below, with a colour for each seed.
 
     Args:
-        curves: by seed: step, loss and metric of every report.
+        curves: by seed: step, loss and metric of every logging interval.
         metric: its name.
         path: file of the PNG.
     """
@@ -143,7 +143,7 @@ def curve_picture(
         style = {"marker": "o", "color": color, "label": f"seed {seed}"}
         above.plot(steps, scores, ms=4, linewidth=1.6, **style)
         below.plot(steps, losses, ms=3, linewidth=1.2, **style)
-    above.set_ylabel(f"{metric} on dev", parse_math=False)
+    above.set_ylabel(f"validation {metric}", parse_math=False)
     below.set_ylabel("training loss")
     below.set_xlabel("step")
     below.xaxis.set_major_locator(MaxNLocator("auto", integer=True, steps=[1, 2, 5, 10]))

@@ -1,4 +1,4 @@
-"""Prepare a corpus to train on: a vocabulary, the tokens of the text, and held-out documents.
+"""Prepare a corpus to train on: a vocabulary, the tokens of the text, and a validation split.
 
     bert-keras prepare corpus=FILES out=FOLDER [key=value …]
 
@@ -9,10 +9,10 @@
     language=en            ISO code of the language: its rules split running text into sentences
     field=text             key of the text in .jsonl files
     vocab=                 a vocab.txt, or a folder with one; without it, a vocabulary is learned
-    vocab_size=16000       entries of a vocabulary that is learned; held-out documents are left out
+    vocab_size=16000       entries of a vocabulary that is learned without the validation documents
     lowercase=true         convert text to lower case, without accents; a folder of vocab= decides
                            this by itself
-    validation_split=0.02  share of the documents to hold out: one document in N, N = 1 /
+    validation_split=0.02  share of the documents for validation: one document in N, N = 1 /
                            validation_split; 0: none
     workers=2              processes that prepare the text
     overwrite=false        replace the corpus that is in the folder

@@ -87,11 +87,11 @@ def _pretrain(recipe: PretrainRecipe, folder: PretrainFolder, arguments: list[st
     from bert_keras.data import dataset
     from bert_keras.training.last_steps import STEPS, Trained
     from bert_keras.training.pretrain_setup import (
+        batch_statistics,
         build_task,
         evaluation_batches,
+        maybe_packed,
         open_corpora,
-        rows_of,
-        seen_in,
         start_from_frequencies,
         task_to_train,
     )
@@ -103,8 +103,8 @@ def _pretrain(recipe: PretrainRecipe, folder: PretrainFolder, arguments: list[st
 
     # === Text ===
     corpora = open_corpora(recipe, folder)
-    examples = rows_of(recipe, corpora.examples(recipe))
-    held_out = rows_of(recipe, corpora.examples(recipe, held_out=True))
+    examples = maybe_packed(recipe, corpora.examples(recipe))
+    validation = maybe_packed(recipe, corpora.examples(recipe, validation=True))
 
     # === Model ===
     set_seed_and_devices(recipe.seed)
@@ -138,14 +138,14 @@ def _pretrain(recipe: PretrainRecipe, folder: PretrainFolder, arguments: list[st
     event_files = _event_files(folder) if recipe.tensorboard else None
     fitting.run(
         steps // recipe.log_every,
-        seen=seen_in(examples),
-        more=lambda: {"peak_memory": peak_memory(), "corpus": fingerprint},
+        statistics=batch_statistics(examples),
+        extra_state=lambda: {"peak_memory": peak_memory(), "corpus": fingerprint},
         callbacks=[event_files] if event_files else [],
         checkpoint_every=recipe.checkpoint_every,
         workers=recipe.workers,
         note=f"Going on after step {step:,} of {steps:,}." if step else "",
         validation_data=dataset(
-            held_out, steps=evaluation_batches(recipe, held_out), workers=recipe.workers
+            validation, steps=evaluation_batches(recipe, validation), workers=recipe.workers
         ),
         validation_freq=recipe.evaluate_every,
     )

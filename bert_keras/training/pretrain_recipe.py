@@ -42,7 +42,7 @@ class PretrainRecipe(RunRecipe):
     language: str = _text("ISO code of the language: its rules split text into sentences", "en")
     field: str = _text("key of the text in .jsonl files", "text")
     validation_split: float = _text(
-        "share of the documents to hold out: one document in N, N = 1 / validation_split",
+        "share of the documents for validation: one document in N, N = 1 / validation_split",
         0.02,
         above_zero=True,
     )
@@ -141,7 +141,7 @@ class PretrainRecipe(RunRecipe):
     evaluate_every: int = _run(
         "lines of metrics.jsonl between evaluations", 10, before="checkpoint_every"
     )
-    eval_examples: int = _run("held-out examples to evaluate on", 2_000, before="checkpoint_every")
+    eval_examples: int = _run("number of validation examples", 2_000, before="checkpoint_every")
     tensorboard: bool = _run("also write event files for TensorBoard", False, before="jit_compile")
     export: bool = _run(
         "write a SavedModel at the end; with loss=rtd that of the discriminator's encoder",

@@ -25,16 +25,21 @@ from bert_keras.resume import MetricsLog
 from bert_keras.tokenizers import Tokenizer
 from bert_keras.training import machine, pretrain_setup
 from bert_keras.training.pretrain_recipe import PretrainRecipe
-from bert_keras.training.pretrain_setup import TrainingCorpora, evaluation_batches, rows_of, seen_in
+from bert_keras.training.pretrain_setup import (
+    TrainingCorpora,
+    batch_statistics,
+    evaluation_batches,
+    maybe_packed,
+)
 from bert_keras.training.progress import clock
 from bert_keras.training.run_folder import TEXT_VALUES, PretrainFolder
 from bert_keras.training.setup import compile_to_evaluate
 
-_YARDSTICK = (
-    "The yardstick: whoever knows how often each token occurs, but does not look at the context, "
-    "has a loss of at best {0.entropy:.3f} nats (the unigram entropy of the held-out tokens), and "
-    "of {0.cross_entropy:.3f} nats with the frequencies of the training text. What a model is "
-    "below that, it reads from the context."
+_BASELINE = (
+    "A model that knows only the frequency of each token, and no context, has a loss of at best "
+    "{0.entropy:.3f} nats: the unigram entropy of the validation tokens. Its loss is "
+    "{0.cross_entropy:.3f} nats with the frequencies of the training text. A lower loss shows that "
+    "the model uses the context."
 )
 
 Row = tuple[str, ...]  # measure, value, remark
@@ -42,7 +47,7 @@ Row = tuple[str, ...]  # measure, value, remark
 
 @dataclasses.dataclass(frozen=True)
 class FilledMask:
-    """A held-out text with one [MASK], the original token, and predictions, best first."""
+    """A validation text with one [MASK], the original token, and predictions, best first."""
 
     text: str
     answer: str
@@ -53,7 +58,7 @@ class FilledMask:
 class Report:
     """Facts of a run. Shares are between 0 and 1, losses and entropies in nats."""
 
-    # How it was made.
+    # The settings.
     recipe: str
     command: str
     date: str
@@ -62,17 +67,17 @@ class Report:
     machine: Mapping[str, object]  # of machine.facts()
     settings: Mapping[str, object]  # the recipe's values
     # The data.
-    documents: int  # to train on, without the held-out ones
+    documents: int  # to train on, without those of the validation split
     tokens: int
-    held_out_documents: int
-    held_out_tokens: int
+    validation_documents: int
+    validation_tokens: int
     vocab_size: int
     unknown_share: float  # of the tokens
     padding_share: float  # of the batches' positions
     masks_per_row: float
     pair_balance: float | None = None  # share of the pairs with label 1; None: no pairs
     dropped_share: float = 0.0  # of the examples, left out for that balance
-    # The result on held-out documents.
+    # The result on validation documents.
     entropy: float  # pretrain_setup.entropy
     cross_entropy: float  # pretrain_setup.cross_entropy
     mlm_loss: float
@@ -100,15 +105,15 @@ def write_report(path: str | os.PathLike[str], facts: Report) -> Path:
     lines += [f"- **{name}: {value}**, {remark}." for name, value, remark in _results(facts)]
     if facts.picture:
         lines += ["", f"![Loss and accuracy over the steps]({facts.picture})"]
-    lines += ["", _YARDSTICK.format(facts), "", "## The data", "", *markdown_table(_data(facts))]
+    lines += ["", _BASELINE.format(facts), "", "## The data", "", *markdown_table(_data(facts))]
     lines += ["", "## The cost", "", *markdown_table(_cost(facts))]
     if facts.filled:
-        lines += ["", "## Filled masks", "", "Held-out text; the right token is in bold.", ""]
+        lines += ["", "## Filled masks", "", "Validation text; the right token is in bold.", ""]
         rows = [
             (markdown(mask.text), markdown(mask.answer), _guesses(mask)) for mask in facts.filled
         ]
         lines += markdown_table(rows, ("text", "right", "best guesses"))
-    lines += ["", "## How it was made", "", *markdown_block(facts.command), ""]
+    lines += ["", "## Settings", "", *markdown_block(facts.command), ""]
     lines += markdown_table(_origin(facts), ("", ""))
     file_io.write_text(path, "\n".join([*lines, ""]))
     return Path(path)
@@ -116,10 +121,10 @@ def write_report(path: str | os.PathLike[str], facts: Report) -> Path:
 
 def print_summary(report: Report, *, console: Console | None = None) -> None:
     """Print the results, the cost and the filled masks (on stdout by default)."""
-    numbers = Table("measure", "value", "remark", title=f"{report.recipe}: held-out documents")
+    numbers = Table("measure", "value", "remark", title=f"{report.recipe}: validation documents")
     for row in (*_results(report), *_cost(report)):
         numbers.add_row(*map(Text, row))
-    masks = Table("text", "right", "best guesses", title="Filled masks, held-out text")
+    masks = Table("text", "right", "best guesses", title="Filled masks, validation text")
     for mask in report.filled:
         guesses = Text(", ").join(
             Text(f"{token} {_percent(share)}", "bold green" if token == mask.answer else "")
@@ -159,11 +164,11 @@ def _entropy(share: float) -> float:
 
 def _data(facts: Report) -> list[Row]:
     """Return the rows on text, vocabulary, padding, masks and pairs."""
-    held_out = facts.held_out_documents
+    validation = facts.validation_documents
     fits = "fits" if facts.unknown_share < 0.01 else "does **not** fit"
     rows = [
         ("training text", f"{facts.tokens:,} tokens", f"{facts.documents:,} documents"),
-        ("held-out text", f"{facts.held_out_tokens:,} tokens", f"{held_out:,} documents"),
+        ("validation text", f"{facts.validation_tokens:,} tokens", f"{validation:,} documents"),
         ("vocabulary", f"{facts.vocab_size:,} pieces", f"{fits} the text"),
         ("[UNK]", _percent(facts.unknown_share, 3), "of the tokens; it should be less than 1 %"),
         ("padding", _percent(facts.padding_share), "of the positions in a batch"),
@@ -236,20 +241,20 @@ def examine(
     seconds: float,
     peak_memory: int | None,
 ) -> Report:
-    """Measure the model on held-out documents, and read the logs of the run."""
-    tokenizer, train, held_out = corpora.tokenizer, corpora.train, corpora.held_out
-    examples = corpora.examples(recipe, held_out=True)
+    """Measure the model on validation documents, and read the logs of the run."""
+    tokenizer, train, validation = corpora.tokenizer, corpora.train, corpora.validation
+    examples = corpora.examples(recipe, validation=True)
     batches = evaluation_batches(recipe, examples)
     compile_to_evaluate(recipe, task)
     measured = task.evaluate(dataset(examples, steps=batches), return_dict=True, verbose=0)
     learned_from = corpora.examples(recipe)
-    seen = seen_in(learned_from)
+    statistics = batch_statistics(learned_from)
     if recipe.packed_length:
-        seen |= seen_in(rows_of(recipe, learned_from))
+        statistics |= batch_statistics(maybe_packed(recipe, learned_from))
     measured_on = examples.statistics(epoch=0, batches=batches)
-    entropy = pretrain_setup.entropy(held_out.tokens, tokenizer.special_ids)
+    entropy = pretrain_setup.entropy(validation.tokens, tokenizer.special_ids)
     speeds = MetricsLog(folder.training.speed).records()
-    # Reports of an earlier version lack it.
+    # Logs of an earlier version lack it.
     waiting = [record["waiting_share"] for record in speeds if "waiting_share" in record]
     pair = recipe.loss if recipe.loss in PAIR_LOSSES else None
     return Report(
@@ -267,17 +272,17 @@ def examine(
         },
         documents=train.num_documents,
         tokens=train.num_tokens,
-        held_out_documents=held_out.num_documents,
-        held_out_tokens=held_out.num_tokens,
+        validation_documents=validation.num_documents,
+        validation_tokens=validation.num_tokens,
         vocab_size=tokenizer.vocab_size,
         unknown_share=measured_on["unknown_share"],
-        padding_share=seen["padding_share"],
-        masks_per_row=seen["masks_per_row"],
-        pair_balance=seen.get(f"{pair}_share"),
-        dropped_share=seen["dropped_share"],
+        padding_share=statistics["padding_share"],
+        masks_per_row=statistics["masks_per_row"],
+        pair_balance=statistics.get(f"{pair}_share"),
+        dropped_share=statistics["dropped_share"],
         entropy=entropy,
         cross_entropy=pretrain_setup.cross_entropy(
-            train.tokens, held_out.tokens, tokenizer.special_ids, tokenizer.vocab_size
+            train.tokens, validation.tokens, tokenizer.special_ids, tokenizer.vocab_size
         ),
         mlm_loss=measured.get("mlm_loss", measured["loss"]),
         mlm_accuracy=measured["mlm_accuracy"],
@@ -292,16 +297,16 @@ def examine(
         waiting_share=float(np.median(waiting)) if waiting else None,
         wall_seconds=seconds,
         peak_memory=peak_memory,
-        filled=fill_held_out(task, tokenizer, held_out, recipe.sequence_length),
+        filled=fill_validation_masks(task, tokenizer, validation, recipe.sequence_length),
     )
 
 
-def fill_held_out(
-    task: Task, tokenizer: Tokenizer, held_out: Corpus, max_length: int
+def fill_validation_masks(
+    task: Task, tokenizer: Tokenizer, validation: Corpus, max_length: int
 ) -> list[FilledMask]:
-    """Mask a whole word in each of ten held-out sentences; return the best predictions."""
+    """Mask a whole word in each of ten validation sentences; return the best predictions."""
     room = max_length - len(("[CLS]", "[SEP]"))
-    chosen = list(_maskable(held_out, tokenizer, min(_LONGEST, room)))
+    chosen = list(_maskable(validation, tokenizer, min(_LONGEST, room)))
     texts = [text for text, _ in chosen]
     if not texts:
         return []

@@ -13,6 +13,7 @@ import numpy as np
 
 from bert_keras.data import (
     MANIFEST,
+    SPLIT_FOLDERS,
     Corpus,
     PackedExamples,
     PretrainingExamples,
@@ -55,14 +56,14 @@ def entropy(token_ids: np.ndarray, special_ids: Collection[int]) -> float:
 
 
 def cross_entropy(
-    train_ids: np.ndarray, held_out_ids: np.ndarray, special_ids: Collection[int], vocab_size: int
+    train_ids: np.ndarray, validation_ids: np.ndarray, special_ids: Collection[int], vocab_size: int
 ) -> float:
-    """Return the loss in nats of the training frequencies, add-one smoothed, on held-out tokens.
+    """Return the loss in nats of the training frequencies, add-one smoothed, on validation tokens.
 
     Raises:
         ValueError: there is no token but special ones.
     """
-    counts = _counts(held_out_ids, special_ids, vocab_size)
+    counts = _counts(validation_ids, special_ids, vocab_size)
     seen = counts > 0
     losses = -log_shares(train_ids, special_ids, vocab_size)[seen]
     return float((counts[seen] * losses).sum() / counts.sum())
@@ -101,33 +102,33 @@ SAMPLED_BATCHES = 50  # that statistics are taken from
 
 @dataclasses.dataclass(frozen=True)
 class TrainingCorpora:
-    """Tokenizer, training documents and held-out documents of a run."""
+    """Tokenizer, training documents and validation documents of a run."""
 
     tokenizer: Tokenizer
     train: Corpus
-    held_out: Corpus
+    validation: Corpus
     folder: Path
     is_prepared: bool  # by `bert-keras prepare`, not by the run
 
     @property
     def fingerprint(self) -> str:
         """Digest of both corpora and the tokenizer."""
-        return f"{self.train.fingerprint}-{self.held_out.fingerprint}"
+        return f"{self.train.fingerprint}-{self.validation.fingerprint}"
 
     def log_shares(self) -> np.ndarray:
         """Return the logarithms of the training tokens' frequencies: float64 [vocab_size]."""
         special, size = self.tokenizer.special_ids, self.tokenizer.vocab_size
         return log_shares(self.train.tokens, special, size)
 
-    def examples(self, recipe: PretrainRecipe, *, held_out: bool = False) -> PretrainingExamples:
-        """Return the training or the held-out examples of the recipe.
+    def examples(self, recipe: PretrainRecipe, *, validation: bool = False) -> PretrainingExamples:
+        """Return the training or the validation examples of the recipe.
 
-        If there are fewer held-out examples than a batch holds, the batch is smaller.
+        If there are fewer validation examples than a batch holds, the batch is smaller.
 
         Raises:
             DataError: the documents give no examples, or too few to train on.
         """
-        corpus = self.held_out if held_out else self.train
+        corpus = self.validation if validation else self.train
 
         def of_size(batch_size: int) -> PretrainingExamples:
             """Return the examples in batches of this size."""
@@ -147,17 +148,17 @@ class TrainingCorpora:
         try:
             examples = of_size(recipe.batch_size)
             count = len(examples.plan(0))
-            if held_out and 0 < count < recipe.batch_size:
+            if validation and 0 < count < recipe.batch_size:
                 examples = of_size(count)
             if not recipe.packed_length:  # rows of several examples fill up their last batch
                 examples.num_batches(0)
         except DataError as error:
-            part = "held-out documents (validation_split=)" if held_out else "documents to train on"
+            part = "documents of validation_split=" if validation else "documents to train on"
             raise DataError(f"{corpus.num_documents:,} {part}: {error}") from error
         return examples
 
 
-def rows_of(
+def maybe_packed(
     recipe: PretrainRecipe, examples: PretrainingExamples
 ) -> PretrainingExamples | PackedExamples:
     """Return the examples; if `packed_length` is set, packed: about `batch_size` in a batch."""
@@ -167,7 +168,7 @@ def rows_of(
     return PackedExamples(examples, sequence_length=length, batch_size=max(1, rows_of_batch))
 
 
-def seen_in(examples: PretrainingExamples | PackedExamples) -> dict[str, float]:
+def batch_statistics(examples: PretrainingExamples | PackedExamples) -> dict[str, float]:
     """Return statistics of the training examples: of the first batches if they are not packed."""
     if isinstance(examples, PackedExamples):
         return examples.statistics(0)
@@ -192,46 +193,45 @@ def open_corpora(recipe: PretrainRecipe, folder: PretrainFolder) -> TrainingCorp
     return _open_prepared(folder.corpus, is_prepared=False)
 
 
-def check_held_out(recipe: PretrainRecipe) -> None:
-    """Check, without preparing the text, that its held-out documents can be evaluated on.
+def check_validation_split(recipe: PretrainRecipe) -> None:
+    """Check, without preparing the text, that a model can be evaluated on its validation split.
 
     Raises:
-        UsageError: a corpus that was prepared without held-out documents.
-        DataError: too few held-out documents.
+        UsageError: a corpus that was prepared without a validation split.
+        DataError: too few validation documents.
     """
     if prepared := prepare.find_prepared(recipe.corpus):
-        _open_prepared(prepared, verify=False).examples(recipe, held_out=True)
+        corpora = _open_prepared(prepared, is_prepared=True, verify=False)
+        corpora.examples(recipe, validation=True)
         return
     needed = 2 if recipe.loss == NSP else 1
     if recipe.corpus == "demo":
         documents = demo_documents()
     else:  # each line as a sentence: the documents are the same, and nothing is split
         documents = read(recipe.corpus, layout="sentences", field=recipe.field)
-    count = num_held_out = 0
+    count = num_validation = 0
     for count, _ in enumerate(documents, 1):
-        num_held_out += split_of(count - 1, recipe.validation_split) == "held_out"
-        if num_held_out == needed:
+        num_validation += split_of(count - 1, recipe.validation_split) == "validation"
+        if num_validation == needed:
             return
     raise DataError(
         f"corpus={recipe.corpus}: too few documents for evaluation. Received: {count:,} documents, "
-        f"of which validation_split={recipe.validation_split:g} keeps {num_held_out}; "
-        f'loss="{recipe.loss}" needs {needed} held-out documents. Put blank lines between '
+        f"of which validation_split={recipe.validation_split:g} keeps {num_validation}; "
+        f'loss="{recipe.loss}" needs {needed} validation documents. Put blank lines between '
         "documents, add text, or give a larger validation_split=, up to 0.5."
     )
 
 
-def _open_prepared(
-    folder: Path, is_prepared: bool = True, *, verify: bool = True
-) -> TrainingCorpora:
-    """Open tokenizer, training and held-out documents of a prepared corpus."""
-    if not (folder / "held_out").is_dir():
+def _open_prepared(folder: Path, is_prepared: bool, *, verify: bool = True) -> TrainingCorpora:
+    """Open tokenizer, training and validation documents of a prepared corpus."""
+    if not (folder / SPLIT_FOLDERS["validation"]).is_dir():
         raise UsageError(
             f"{folder}: prepared with validation_split=0, so there is nothing to evaluate on. "
-            "Prepare it again with a share of held-out documents, such as validation_split=0.02."
+            "Prepare it again with a larger share, such as validation_split=0.02."
         )
     tokenizer = Tokenizer.from_preset(folder)
-    train, held_out = (_open(folder / name, tokenizer, verify) for name in ("train", "held_out"))
-    return TrainingCorpora(tokenizer, train, held_out, folder, is_prepared)
+    train, validation = (_open(folder / name, tokenizer, verify) for name in SPLIT_FOLDERS.values())
+    return TrainingCorpora(tokenizer, train, validation, folder, is_prepared)
 
 
 def _open(folder: Path, tokenizer: Tokenizer, verify: bool) -> Corpus:
@@ -261,7 +261,7 @@ def _is_old(recipe: PretrainRecipe, prepared: Path) -> bool:
 
 def _prepare(recipe: PretrainRecipe, folder: PretrainFolder) -> None:
     """Prepare the recipe's text into the folder of the run."""
-    check_held_out(recipe)  # before the vocabulary is learned
+    check_validation_split(recipe)  # before the vocabulary is learned
     source, file_names = recipe.corpus, ()
     if source == "demo":
         source = str(write_demo_corpus(folder.path / "demo.txt"))
@@ -285,7 +285,7 @@ def _prepare(recipe: PretrainRecipe, folder: PretrainFolder) -> None:
 def evaluation_batches(
     recipe: PretrainRecipe, examples: PretrainingExamples | PackedExamples
 ) -> int:
-    """Return the number of batches of held-out examples that are measured."""
+    """Return the number of batches of validation examples that are measured."""
     wanted = math.ceil(recipe.eval_examples / recipe.batch_size)
     return min(wanted, examples.num_batches(0))
 

@@ -78,10 +78,10 @@ _DRAW_SECONDS = 0.1  # between two pictures of the live display
 _LOSSES = {"mlm": "MLM", "nsp": "NSP", "sop": "SOP", "rtd": "RTD"}
 # Key of metrics.jsonl -> format of its value, in the order of the display.
 _TRAINING = {f"{key}_accuracy": f"{name} accuracy {{:.1%}}" for key, name in _LOSSES.items()}
-_HELD_OUT = {"val_mlm_loss": "MLM loss {:.3f}"} | {
+_VALIDATION = {"val_mlm_loss": "MLM loss {:.3f}"} | {
     f"val_{key}": text for key, text in _TRAINING.items() if not key.startswith("mlm")
 }
-_SCORE = "val_score"  # on the dev examples of a fine-tuning
+_SCORE = "val_score"  # on the validation examples of a fine-tuning
 _SPEED = {
     "tokens_per_second": "{:,.0f} tokens/s",
     "padding_share": "padding {:.1%}",
@@ -119,7 +119,7 @@ class Progress:
         self._score_name = score_name
         self._whose = " (all seeds)" if later_steps else ""
         self._values: dict[str, float] = {}
-        self._measured_step = start_step  # step at which the held-out values were measured
+        self._measured_step = start_step  # step at which the validation values were measured
         self._is_over = False
         self._shown_at = monotonic()
         self._shown_step = start_step
@@ -157,14 +157,14 @@ class Progress:
                 self._print_line()
 
     def update(
-        self, step: int, values: Mapping[str, float] | None = None, *, report: bool = False
+        self, step: int, values: Mapping[str, float] | None = None, *, ends_interval: bool = False
     ) -> None:
         """Show that `step` steps are done.
 
         Args:
             step: steps done since the beginning of the training.
             values: new values by the keys of metrics.jsonl; the others keep their last values.
-            report: whether a report ends here, which always gets a plain line.
+            ends_interval: whether a logging interval ends here; its end always gets a plain line.
         """
         now = monotonic()
         self._aside = ""
@@ -173,7 +173,7 @@ class Progress:
         if any(name.startswith("val_") for name in values or {}):
             self._measured_step = step
         self._pace.step(now, step)
-        self._show(now, at_once=report)
+        self._show(now, at_once=ends_interval)
 
     def aside(self, done: int, total: int | None, what: str) -> None:
         """Show the progress of work other than a step, such as measuring; the next step ends it.
@@ -207,19 +207,18 @@ class Progress:
     def _rows(self) -> dict[str, list[str]]:
         """Return the texts of the latest values, by the name of their line.
 
-        "held-out" has values of pretraining on held-out documents, "dev" the score of a
+        "validation" has the values of a pretraining on validation documents, or the score of a
         fine-tuning. A line without values is left out.
         """
         of_training = [_loss(self._values)] if "loss" in self._values else []
-        held_out = self._known(_HELD_OUT)
-        on_dev = self._known({_SCORE: f"{self._score_name()} {{:.4f}}"})
-        if self._measured_step != self._step:  # older values say at which step they were measured
-            for texts in filter(None, (held_out, on_dev)):
-                texts[-1] += f" (step {self._measured_step:,})"
+        score = {_SCORE: f"{self._score_name()} {{:.4f}}"}
+        validation = self._known(_VALIDATION | score)
+        if validation and self._measured_step != self._step:
+            # Older values say at which step they were measured.
+            validation[-1] += f" (step {self._measured_step:,})"
         rows = {
             "training": of_training + self._known(_TRAINING),
-            "held-out": held_out,
-            "dev": on_dev,
+            "validation": validation,
             "speed": [*self._known(_SPEED), *filter(None, [self._aside])],
         }
         return {name: texts for name, texts in rows.items() if texts}
@@ -242,8 +241,7 @@ class Progress:
         self._shown_step = self._step
         texts = [f"step {_count(self._step, self._total)}"]
         for name, parts in self._rows().items():
-            is_measured = name in ("held-out", "dev")
-            texts += [f"{name} {part}" for part in parts] if is_measured else parts
+            texts += [f"{name} {part}" for part in parts] if name == "validation" else parts
         self.note("  ".join(filter(None, [*texts, self._remaining()])))
 
     def _picture(self) -> Group:

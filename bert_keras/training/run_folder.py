@@ -9,8 +9,8 @@ Both kinds of runs have
 A training within the folder has
 
     checkpoints/         the last two training checkpoints
-    metrics.jsonl        one line per report: the same bytes however often the run was interrupted
-    speed.jsonl          one line per report: what depends on the machine
+    metrics.jsonl        one line per logging interval, the same bytes after any interruption
+    speed.jsonl          one line per logging interval: what depends on the machine
 """
 
 from __future__ import annotations
@@ -270,7 +270,7 @@ class FinetuneFolder(RunFolder):
         .quicktest/            made-up examples and models, where --quicktest was given a folder
         seed-<n>/              the files of a training, best/, result.json
         curve.png, confusion.png
-        predictions.<form>     of the best seed on dev
+        predictions.<form>     of the best seed on the validation examples
         metrics.json           its seed and metrics
         predictor.json         options of its answers, for `Predictor.from_preset`
     """

@@ -68,22 +68,22 @@ class DataWaitTimer:
 
 
 # === Callbacks ===
-# One Keras epoch is one report, of `log_every` steps. So metrics start again with every line of the
-# log, and the state is complete on every backend when it is written.
+# One Keras epoch is one logging interval, of `log_every` steps. So metrics start again with every
+# line of the log, and the state is complete on every backend when it is written.
 
 
-_SHOW_SECONDS = 0.5  # between two looks at the metrics within a report
-_MEASURED = "measuring held-out batch"
+_SHOW_SECONDS = 0.5  # between two looks at the metrics within an interval
+_MEASURED = "measuring validation batch"
 
 
 class WriteMetrics(keras.callbacks.Callback):
-    """Callback that writes a record per report to metrics.jsonl and speed.jsonl, and shows it.
+    """Callback that writes a record per logging interval to metrics.jsonl and speed.jsonl.
 
     Args:
         metrics: log of computed values, the same at every repetition.
         speed: log of values that depend on the machine.
         display: display of the progress.
-        log_every: steps of a report.
+        log_every: steps of a logging interval.
         tokens_per_step: real tokens of a batch, on average.
         padding_share: share of the batches' positions, shown only.
         waited: takes the time at which a step began; returns the seconds it waited for its batch.
@@ -110,14 +110,14 @@ class WriteMetrics(keras.callbacks.Callback):
         self._waited = waited
         self._checkpoint = checkpoint
         self._first_step = 0
-        # Times at which a report and its step began, and at which the step before ended.
+        # Times at which an interval and its step began, and at which the step before ended.
         self._start = self._begun = self._free = 0.0
-        self._seconds = self._waiting = 0.0  # of the report
-        self._rate = 0.0  # of the report's first step
+        self._seconds = self._waiting = 0.0  # of the interval
+        self._rate = 0.0  # of the interval's first step
         self._shown = 0.0
 
     def on_epoch_begin(self, epoch: int, logs: dict[str, Any] | None = None) -> None:  # noqa: ARG002
-        """Note first step, learning rate and time at the beginning of a report."""
+        """Note first step, learning rate and time at the beginning of an interval."""
         self._first_step = epoch * self._log_every
         self._rate = float(keras.ops.convert_to_numpy(self._optimizer.learning_rate))
         self._waiting = 0.0
@@ -138,21 +138,21 @@ class WriteMetrics(keras.callbacks.Callback):
         self._free = perf_counter()
 
     def _show(self, steps: int, logs: dict[str, Any] | None) -> None:
-        """Show loss, speed and share of padding after some steps of the present report."""
+        """Show loss, speed and share of padding after some steps of the present interval."""
         # Not after each step: reading a metric makes an accelerator wait.
         self._shown = perf_counter()
         values = {**_plain(logs), **self._speeds(steps), "padding_share": self._padding_share}
         self._display.update(self._first_step + steps, values)
 
     def _speeds(self, steps: int) -> dict[str, float]:
-        """Return speed and share of waiting after some steps of the report."""
+        """Return speed and share of waiting after some steps of the interval."""
         return {
             "tokens_per_second": steps * self._tokens_per_step / self._seconds,
             "waiting_share": self._waiting / self._seconds,
         }
 
     def on_test_begin(self, logs: dict[str, Any] | None = None) -> None:  # noqa: ARG002
-        """Show that the evaluation after a report begins."""
+        """Show that the evaluation after an interval begins."""
         self._display.aside(0, None, _MEASURED)
 
     def on_test_batch_end(self, batch: int, logs: dict[str, Any] | None = None) -> None:  # noqa: ARG002
@@ -160,7 +160,7 @@ class WriteMetrics(keras.callbacks.Callback):
         self._display.aside(batch + 1, None, _MEASURED)
 
     def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
-        """Write and show the record of a report.
+        """Write and show the record of an interval.
 
         Raises:
             NumericError: the loss is not finite.
@@ -179,7 +179,7 @@ class WriteMetrics(keras.callbacks.Callback):
         self._metrics.append({"step": step, **values})
         speeds = self._speeds(self._log_every)
         self._speed.append({"step": step, "seconds": self._seconds, **speeds})
-        self._display.update(step, values, report=True)
+        self._display.update(step, values, ends_interval=True)
 
     @property
     def _optimizer(self) -> Any:
@@ -261,7 +261,7 @@ class Fitting:
         model: compiled model. Its weights are read from the last checkpoint, if there is one.
         examples: examples to train on.
         files: files of checkpoints and logs.
-        log_every: steps of a report.
+        log_every: steps of a logging interval.
         began: time at which this process began the run, by `perf_counter()`.
         start: values of a new run's state beside those that every run has.
 
@@ -297,9 +297,9 @@ class Fitting:
         if self._display is not None:
             self._display.aside(done, total, what)
 
-    def state_after(self, reports: int) -> dict[str, Any]:
-        """Return the state after so many reports, without the values that the run adds."""
-        before, step = self.state, reports * self._log_every
+    def state_after(self, intervals: int) -> dict[str, Any]:
+        """Return the state after so many logging intervals, without the values of `extra_state`."""
+        before, step = self.state, intervals * self._log_every
         place = self._examples.locate(before["epoch"], before["position"], step - before["step"])
         return {
             "step": step,
@@ -311,10 +311,10 @@ class Fitting:
 
     def run(
         self,
-        reports: int,
+        intervals: int,
         *,
-        seen: Mapping[str, Any],
-        more: Callable[[], Mapping[str, Any]],
+        statistics: Mapping[str, Any],
+        extra_state: Callable[[], Mapping[str, Any]],
         callbacks: Sequence[keras.callbacks.Callback] = (),
         checkpoint_every: int,
         workers: int,
@@ -324,19 +324,19 @@ class Fitting:
         is_over: bool = False,
         **options: Any,
     ) -> None:
-        """Train until `reports` are done.
+        """Train until so many logging intervals are done.
 
         Args:
-            reports: number of reports of the whole run.
-            seen: statistics of the examples, for the logs.
-            more: function that returns values to add to the state in a checkpoint.
+            intervals: number of logging intervals of the whole run.
+            statistics: statistics of the examples, for the logs.
+            extra_state: function that returns values to add to the state in a checkpoint.
             callbacks: callbacks to run before those of logs and checkpoints.
-            checkpoint_every: reports between checkpoints.
+            checkpoint_every: logging intervals between checkpoints.
             workers: threads that prepare batches.
             note: text to print above the display.
             later_steps: steps of trainings that follow this one.
             score_name: function that returns the metric that the logs call `val_score`.
-            is_over: whether training ended early, so that no report is left.
+            is_over: whether training ended early, so that no interval is left.
             options: options of `fit`.
 
         Raises:
@@ -347,7 +347,7 @@ class Fitting:
         self._speed.cut(self.state["speed"])
         step = self.state["step"]
         display = Progress(
-            reports * self._log_every, step, later_steps=later_steps, score_name=score_name
+            intervals * self._log_every, step, later_steps=later_steps, score_name=score_name
         )
         self._display, done = display, step // self._log_every
         with StopOnSignal(tell=display.note) as stop, display:
@@ -359,17 +359,17 @@ class Fitting:
                 self._speed,
                 display,
                 log_every=self._log_every,
-                tokens_per_step=seen["tokens"] / seen["batches"],
-                padding_share=seen["padding_share"],
+                tokens_per_step=statistics["tokens"] / statistics["batches"],
+                padding_share=statistics["padding_share"],
                 waited=watched.waited,
                 checkpoint=lambda: self._checkpoints.last_step,
             )
             save = SaveCheckpoint(
                 self._checkpoints,
                 every=checkpoint_every,
-                state=lambda report: {**self.state_after(report), **more()},
+                state=lambda intervals: {**self.state_after(intervals), **extra_state()},
             )
-            if done < reports and not is_over:
+            if done < intervals and not is_over:
                 self._model.fit(
                     dataset(
                         watched,
@@ -379,7 +379,7 @@ class Fitting:
                         workers=workers,
                     ),
                     initial_epoch=done,
-                    epochs=reports,
+                    epochs=intervals,
                     steps_per_epoch=self._log_every,
                     callbacks=[*callbacks, logged, stop, save],
                     shuffle=False,  # a dataset has its order

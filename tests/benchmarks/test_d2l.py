@@ -44,15 +44,15 @@ def _parts() -> d2l.Parts:
 
 def test_other_words_are_unknown(tmp_path: Path) -> None:
     parts = _parts()
-    words = [parts.tokenizer.id_to_token(int(token)) for token in parts.held_out.tokens]
+    words = [parts.tokenizer.id_to_token(int(token)) for token in parts.validation.tokens]
     assert words == ["w1", "[UNK]", "w2", "w3", "w3"]
 
     parts.save(tmp_path / "corpus")
     tokenizer = Tokenizer.from_preset(tmp_path / "corpus")
     assert tokenizer == parts.tokenizer
-    for name in ("train", "held_out"):
+    for name, corpus in (("train", parts.train), ("held_out", parts.validation)):
         read = Corpus.open(tmp_path / "corpus" / name, verify=True)
-        np.testing.assert_array_equal(read.tokens, getattr(parts, name).tokens)
+        np.testing.assert_array_equal(read.tokens, corpus.tokens)
         PretrainingExamples(read, tokenizer, sequence_length=8, batch_size=1)
 
 
@@ -73,8 +73,8 @@ def test_what_is_lower_is_the_mean_over_the_seeds() -> None:
     assert lower == pytest.approx(
         {"train_mlm": 0, "train_nsp": 0, "held_out_mlm": 0.4, "held_out_nsp": 0.07}
     )
-    assert "held_out_mlm: 0.400 lower; wanted 0.3: reached" in screen.getvalue()
-    assert "held_out_nsp: 0.070 lower; wanted 0.1: MISSED" in screen.getvalue()
+    assert "validation mlm: 0.400 lower; wanted 0.3: reached" in screen.getvalue()
+    assert "validation nsp: 0.070 lower; wanted 0.1: MISSED" in screen.getvalue()
 
 
 def test_the_compared_ones_run_first() -> None:

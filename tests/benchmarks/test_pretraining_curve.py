@@ -56,7 +56,9 @@ def test_the_comparison_is_at_the_lowest_loss_of_both() -> None:
     curves = {"before": BEFORE, "after": AFTER}
     ratio = show(curves, Console(file=screen, width=200))
     assert ratio == pytest.approx(30 / (10 + 5 * 2 / 3))
-    assert "Held-out loss 7.000: 30 s before, 13 s after, 2.25 times as fast." in screen.getvalue()
+    assert (
+        "Validation loss 7.000: 30 s before, 13 s after, 2.25 times as fast." in screen.getvalue()
+    )
 
 
 def test_the_picture(tmp_path: Path) -> None:

@@ -261,7 +261,7 @@ def test_flipped_bits(name: str, tensorflow: Any, tmp_path: Path) -> None:
         load_checkpoint(tmp_path)
 
 
-def test_an_index_that_tells_of_more_than_there_is(tensorflow: Any, tmp_path: Path) -> None:
+def test_an_index_that_states_more_than_there_is(tensorflow: Any, tmp_path: Path) -> None:
     """An index that claims more bytes than the data file holds is refused.
 
     Here the index lists one slice of a huge table, and the config has the same huge size.
@@ -275,7 +275,7 @@ def test_an_index_that_tells_of_more_than_there_is(tensorflow: Any, tmp_path: Pa
     )
     values = google_tf1._write_config(_TANH, "BertEncoder") | {"vocab_size": rows}
     (tmp_path / "bert_config.json").write_text(json.dumps(values))
-    with pytest.raises(ArtifactError, match=r"tells of 32000000000000 bytes, .* have 1600"):
+    with pytest.raises(ArtifactError, match=r"states 32000000000000 bytes, .* have 1600"):
         load_checkpoint(tmp_path)
 
 
@@ -329,10 +329,10 @@ def test_one_name_for_each(family: str) -> None:
     config: BertConfig = _CONFIGS[family]
     rows = FAMILIES[family]
     names = NameMap(rows.modules, LEAVES, "/", rows.whole, {"": rows.prefix})
-    entries = names.entries(BertEncoder(config).weights)
-    assert len({entry.tensor for entry in entries}) == len(entries)
-    for entry in entries:
-        assert entry.path.rpartition("/")[0] in names.owners(entry.tensor)
+    specs = names.tensor_specs(BertEncoder(config).weights)
+    assert len({spec.tensor for spec in specs}) == len(specs)
+    for spec in specs:
+        assert spec.path.rpartition("/")[0] in names.owners(spec.tensor)
 
 
 def test_a_config_file_for_each() -> None:

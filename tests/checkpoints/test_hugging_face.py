@@ -279,9 +279,11 @@ def test_a_problem_that_is_none():
 
 def test_what_only_ours_can_be():
     """A head with options that transformers lacks gets the model type `bert_keras`."""
-    assert hugging_face.are_theirs({"num_classes": 2, "crf": False, "representation": "last"})
+    assert hugging_face.has_hugging_face_head(
+        {"num_classes": 2, "crf": False, "representation": "last"}
+    )
     for options in ({"crf": True}, {"representation": "mix"}):
-        assert not hugging_face.are_theirs(options)
+        assert not hugging_face.has_hugging_face_head(options)
         told = {"num_classes": 2, "labels": ["a", "b"], "dropout": None, **options}
         values = hugging_face.write_config(TINY, "TokenClassifier", told)
         # The model type makes transformers refuse the folder. Otherwise it would ignore a part.

@@ -48,15 +48,15 @@ def test_every_layer_of_a_head_has_a_place_of_its_own(name: str) -> None:
 def test_heads(leaf: LeafRule, ours: tuple[int, ...], theirs: tuple[int, ...]) -> None:
     array = np.arange(np.prod(ours)).reshape(ours)
     assert not leaf.same_rows
-    assert leaf.shape(ours) == leaf.theirs(array).shape == theirs
-    np.testing.assert_array_equal(leaf.ours(leaf.theirs(array)), array)
+    assert leaf.shape(ours) == leaf.to_checkpoint_layout(array).shape == theirs
+    np.testing.assert_array_equal(leaf.to_keras_layout(leaf.to_checkpoint_layout(array)), array)
 
 
 def test_rows_before_the_first_position() -> None:
     leaf, table = LaterRows("x", offset=2), np.arange(10.0).reshape(5, 2)
     assert leaf.shape((5, 2)) == (3, 2)
-    np.testing.assert_array_equal(leaf.theirs(table), table[2:])
-    np.testing.assert_array_equal(leaf.ours(table[2:])[2:], table[2:])
-    assert not leaf.ours(table[2:])[:2].any()
-    added = LaterRows("x", offset=2, added=np.ones(2)).theirs(table)
+    np.testing.assert_array_equal(leaf.to_checkpoint_layout(table), table[2:])
+    np.testing.assert_array_equal(leaf.to_keras_layout(table[2:])[2:], table[2:])
+    assert not leaf.to_keras_layout(table[2:])[:2].any()
+    added = LaterRows("x", offset=2, added=np.ones(2)).to_checkpoint_layout(table)
     np.testing.assert_array_equal(added, table[2:] + 1)

@@ -43,28 +43,28 @@ class _Variable:
     ],
 )
 def test_names(path: str, tensor: str):
-    (entry,) = _TABLE.entries([_Variable(path)])
-    assert (entry.path, entry.tensor) == (path, tensor)
+    (spec,) = _TABLE.tensor_specs([_Variable(path)])
+    assert (spec.path, spec.tensor) == (path, tensor)
 
 
 def test_shapes_are_those_of_the_other_format():
-    entries = _TABLE.entries([_Variable("first/dense/kernel"), _Variable("first/dense/bias")])
-    assert [entry.shape for entry in entries] == [(3, 2), (2, 3)]
+    specs = _TABLE.tensor_specs([_Variable("first/dense/kernel"), _Variable("first/dense/bias")])
+    assert [spec.shape for spec in specs] == [(3, 2), (2, 3)]
 
 
 def test_conversion_is_its_own_inverse():
     array = np.arange(6.0).reshape(2, 3)
     leaf = _TABLE.leaves["kernel"]
-    turned = leaf.theirs(array)
+    turned = leaf.to_checkpoint_layout(array)
     np.testing.assert_array_equal(turned, array.T)
     assert turned.flags.c_contiguous
-    np.testing.assert_array_equal(leaf.ours(turned), array)
+    np.testing.assert_array_equal(leaf.to_keras_layout(turned), array)
 
 
 @pytest.mark.parametrize("path", ["embeddings/token/gamma", "block_0/dense/kernel", "third/bias"])
 def test_a_variable_without_a_row_is_an_error(path: str):
     with pytest.raises(ValueError, match=f"no row for {path}"):
-        _TABLE.entries([_Variable(path)])
+        _TABLE.tensor_specs([_Variable(path)])
 
 
 @pytest.mark.parametrize(
@@ -86,9 +86,9 @@ def test_entries_hold_the_variable():
     layer = keras.layers.Dense(3, name="first")
     layer.build((None, 2))
     table = NameMap({"first": "head"}, _TABLE.leaves, separator="/")
-    entries = table.entries(layer.weights)
-    assert [entry.variable for entry in entries] == layer.weights
-    assert [entry.tensor for entry in entries] == ["head/w", "head/b"]
+    specs = table.tensor_specs(layer.weights)
+    assert [spec.variable for spec in specs] == layer.weights
+    assert [spec.tensor for spec in specs] == ["head/w", "head/b"]
 
 
 def test_the_longest_beginning_has_the_prefix():
@@ -98,7 +98,7 @@ def test_the_longest_beginning_has_the_prefix():
         prefixes={"": "0/", "a": "1/", "a/b": "2/"},
     )
     variables = [_Variable(f"{path}/bias") for path in ("a/b", "a/c", "d")]
-    assert [entry.tensor for entry in table.entries(variables)] == ["2/x", "1/y", "0/z"]
+    assert [spec.tensor for spec in table.tensor_specs(variables)] == ["2/x", "1/y", "0/z"]
     assert table.knows("d/bias")
     assert not table.knows("d/kernel")
 
@@ -126,14 +126,14 @@ def _projections(leaf: str, *shape: int) -> list[keras.Variable]:
 @pytest.mark.parametrize(("leaf", "shape"), [("kernel", (2, 3)), ("bias", (3,))])
 def test_several_variables_are_one_tensor(leaf: str, shape: tuple[int, ...]) -> None:
     variables = _projections(leaf, *shape)
-    (entry,) = _FUSED.entries(variables)
+    (spec,) = _FUSED.tensor_specs(variables)
     value, query, key = (keras.ops.convert_to_numpy(variable) for variable in variables)
     whole = np.concatenate([query, key, value], axis=-1)
-    theirs = entry.leaf.theirs(entry.variable.value)
-    assert entry.tensor == f"layers.7.Wqkv.{'weight' if leaf == 'kernel' else 'bias'}"
-    assert entry.shape == theirs.shape == (9, *shape[:-1])
+    theirs = spec.layout.to_checkpoint_layout(spec.variable.value)
+    assert spec.tensor == f"layers.7.Wqkv.{'weight' if leaf == 'kernel' else 'bias'}"
+    assert spec.shape == theirs.shape == (9, *shape[:-1])
     np.testing.assert_array_equal(theirs, whole.T if leaf == "kernel" else whole)
-    entry.variable.assign(entry.leaf.ours(theirs + 1))
+    spec.variable.assign(spec.layout.to_keras_layout(theirs + 1))
     for variable, before in zip(variables, (value, query, key), strict=True):
         np.testing.assert_array_equal(keras.ops.convert_to_numpy(variable), before + 1)
 

@@ -325,8 +325,8 @@ def test_several_flags_of_an_older_folder_are_joined_in_their_order(folder: Path
 def test_is_one(folder: Path, tmp_path: Path) -> None:
     assert module.is_one(folder)
     assert not module.is_one(tmp_path)
-    assert module.is_told(folder)
-    assert not module.is_told(tmp_path)
+    assert module.has_settings(folder)
+    assert not module.has_settings(tmp_path)
 
 
 # === all-MiniLM-L6-v2, from the package index ===

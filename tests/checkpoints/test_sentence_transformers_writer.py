@@ -68,7 +68,7 @@ def test_activations_come_back(activation: str, tmp_path: Path) -> None:
 
 def test_a_classifier_without_activation_has_no_modules(tmp_path: Path) -> None:
     SequenceClassifier(BertEncoder(TINY), 2).save_to_preset(tmp_path)
-    assert not sentence_transformers.is_told(tmp_path)
+    assert not sentence_transformers.has_settings(tmp_path)
     assert "sentence_transformers" not in _read(tmp_path, "config.json")
     assert sentence_transformers.pair_options(tmp_path) == {}
 

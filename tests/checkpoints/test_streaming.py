@@ -22,7 +22,7 @@ from bert_keras.errors import ArtifactError, NumericError
 _VALUES = np.arange(6, dtype="float32").reshape(2, 3)
 
 
-def _entries() -> list[TensorSpec]:
+def _tensor_specs() -> list[TensorSpec]:
     """Return tensors of several dtypes and shapes, one of them transposed."""
     return [
         TensorSpec(
@@ -36,7 +36,7 @@ def _entries() -> list[TensorSpec]:
 
 def test_the_library_reads_it(tmp_path: Path) -> None:
     path = tmp_path / "model.safetensors"
-    assert write_safetensors(path, _entries()) == hashlib.sha256(path.read_bytes()).hexdigest()
+    assert write_safetensors(path, _tensor_specs()) == hashlib.sha256(path.read_bytes()).hexdigest()
     found = load_file(path)
     np.testing.assert_array_equal(found["a.weight"], _VALUES.T)
     assert found["half"].tobytes() == np.array([1.0, -0.0], "float16").tobytes()
@@ -57,9 +57,9 @@ def test_bfloat16(tmp_path: Path) -> None:
 def test_what_was_there_stays(tmp_path: Path) -> None:
     path = tmp_path / "model.safetensors"
     path.write_bytes(b"before")
-    entries = [*_entries(), TensorSpec(keras.Variable([np.inf]), "bad", LeafRule("bad"))]
+    specs = [*_tensor_specs(), TensorSpec(keras.Variable([np.inf]), "bad", LeafRule("bad"))]
     with pytest.raises(NumericError, match="values that are not finite"):
-        write_safetensors(path, entries)
+        write_safetensors(path, specs)
     assert [file.read_bytes() for file in tmp_path.iterdir()] == [b"before"]
 
 

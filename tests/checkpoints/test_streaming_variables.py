@@ -26,8 +26,8 @@ def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tensors, "PART", 2 * _VALUES[0].nbytes)
 
 
-def _entry(values: np.ndarray, dtype: str = "float32", **options: Any) -> TensorSpec:
-    """Return the entry of one variable with these values."""
+def _spec(values: np.ndarray, dtype: str = "float32", **options: Any) -> TensorSpec:
+    """Return the tensor spec of one variable with these values."""
     return TensorSpec(
         keras.Variable(values, dtype=dtype, name="table"), "x", LeafRule("x", **options)
     )
@@ -36,7 +36,7 @@ def _entry(values: np.ndarray, dtype: str = "float32", **options: Any) -> Tensor
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16"])
 @pytest.mark.parametrize("transposed", [False, True])
 def test_there_and_back(dtype: str, transposed: bool, tmp_path: Path) -> None:
-    written = _entry(_VALUES, dtype, transposed=transposed)
+    written = _spec(_VALUES, dtype, transposed=transposed)
     path = tmp_path / "x.safetensors"
     streaming.write_safetensors(path, [written])
     stored = "float32" if dtype == "bfloat16" else dtype
@@ -46,7 +46,7 @@ def test_there_and_back(dtype: str, transposed: bool, tmp_path: Path) -> None:
         assert len(list(source.rows("x"))) > 1
         expected = (_VALUES.T if transposed else _VALUES).astype(stored)
         np.testing.assert_array_equal(source.read("x"), expected)
-        filled = _entry(np.zeros_like(_VALUES), dtype, transposed=transposed)
+        filled = _spec(np.zeros_like(_VALUES), dtype, transposed=transposed)
         streaming.fill(filled, source)
     found = keras.ops.convert_to_numpy(keras.ops.cast(filled.variable.value, "float32"))
     np.testing.assert_array_equal(found, _VALUES)
@@ -83,11 +83,11 @@ def test_a_filled_table_is_trained_on(tmp_path: Path) -> None:
 @pytest.mark.skipif(keras.backend.backend() != "tensorflow", reason="backend: TensorFlow's")
 def test_a_filled_table_is_read_without_a_copy(tmp_path: Path) -> None:
     save_file({"x": _VALUES}, tmp_path / "x.safetensors")
-    entry = _entry(np.zeros_like(_VALUES))
-    before = entry.variable.value.read_value()  # This array shares the memory of the variable.
+    spec = _spec(np.zeros_like(_VALUES))
+    before = spec.variable.value.read_value()  # This array shares the memory of the variable.
     with tensors.TensorFile(tmp_path / "x.safetensors") as source:
-        streaming.fill(entry, source)
-    one, again = (np.asarray(memoryview(entry.variable.value.read_value())) for _ in range(2))
+        streaming.fill(spec, source)
+    one, again = (np.asarray(memoryview(spec.variable.value.read_value())) for _ in range(2))
     assert np.shares_memory(one, again)
     np.testing.assert_array_equal(before.numpy(), 0)
 
@@ -98,10 +98,10 @@ def test_a_table_on_several_devices(tmp_path: Path) -> None:
 
     save_file({"x": _VALUES}, tmp_path / "x.safetensors")
     with tf.distribute.MirroredStrategy(["CPU:0"]).scope():
-        entry = _entry(np.zeros_like(_VALUES))
+        spec = _spec(np.zeros_like(_VALUES))
         with tensors.TensorFile(tmp_path / "x.safetensors") as source:
-            streaming.fill(entry, source)
-    np.testing.assert_array_equal(keras.ops.convert_to_numpy(entry.variable.value), _VALUES)
+            streaming.fill(spec, source)
+    np.testing.assert_array_equal(keras.ops.convert_to_numpy(spec.variable.value), _VALUES)
 
 
 def test_other_than_floats_is_refused(tmp_path: Path) -> None:
@@ -110,7 +110,7 @@ def test_other_than_floats_is_refused(tmp_path: Path) -> None:
         tensors.TensorFile(tmp_path / "x.safetensors") as source,
         pytest.raises(ArtifactError, match=r"x: expected floats. Received: int32"),
     ):
-        streaming.fill(_entry(_VALUES), source)
+        streaming.fill(_spec(_VALUES), source)
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf])
@@ -135,11 +135,11 @@ def test_rows_are_all_of_it() -> None:
 
 
 def test_progress_is_reported() -> None:
-    entries = [_entry(_VALUES), _entry(_VALUES[:1])]
+    specs = [_spec(_VALUES), _spec(_VALUES[:1])]
     seen: list[tuple[str, int, int]] = []
-    with streaming.reported(lambda *told: seen.append(told)):
-        assert list(streaming.each(entries, "reading")) == entries
-    assert list(streaming.each(entries, "unseen")) == entries
+    with streaming.reported(lambda *progress: seen.append(progress)):
+        assert list(streaming.with_progress(specs, "reading")) == specs
+    assert list(streaming.with_progress(specs, "unseen")) == specs
     assert seen == [("reading", 35, 40), ("reading", 40, 40)]
 
 

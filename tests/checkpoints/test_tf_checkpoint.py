@@ -71,11 +71,11 @@ def test_damaged_objects(tmp_path: Path) -> None:
         tf_checkpoint.VariableFile(path)
 
 
-def test_an_index_that_tells_of_more_than_there_is(tmp_path: Path) -> None:
+def test_an_index_that_states_more_than_there_is(tmp_path: Path) -> None:
     path = _write(tmp_path / "ckpt", kernel=np.zeros((30, 10), "float32"))
     data = tmp_path / "ckpt.data-00000-of-00001"
     data.write_bytes(data.read_bytes()[:-4])
-    with pytest.raises(ArtifactError, match=r"tells of 1200 bytes, .* files have 1196\."):
+    with pytest.raises(ArtifactError, match=r"states 1200 bytes, .* files have 1196\."):
         tf_checkpoint.VariableFile(path)
 
 
@@ -85,11 +85,11 @@ def test_large_variables_are_in_slices(tmp_path: Path, monkeypatch: pytest.Monke
     table = np.arange(35, dtype="float32").reshape(7, 5)
     monkeypatch.setattr(tensors, "PART", 2 * table[0].nbytes)
     monkeypatch.setattr(tf_checkpoint, "_SHARD", 0)
-    entries = [
+    specs = [
         TensorSpec(keras.Variable(table), name, LeafRule(name, transposed=name == "turned"))
         for name in ("table", "turned")
     ]
-    tf_checkpoint.write(tmp_path / "ckpt", entries)
+    tf_checkpoint.write(tmp_path / "ckpt", specs)
     assert len(list(tmp_path.glob("ckpt.data-*"))) == 5
     reader = tf.train.load_checkpoint(str(tmp_path / "ckpt"))
     assert reader.get_variable_to_shape_map() == {"table": [7, 5], "turned": [5, 7]}

@@ -397,7 +397,7 @@ _INDEX, _DATA = "variables/variables.index", "variables/variables.data-00000-of-
     ("name", "damage", "message"),
     [
         (_DATA, lambda b: b[:-1000], r"variables/variables: .* cannot be read \(Read less bytes"),
-        (_DATA, lambda b: b[:99], r"variables/variables: the index tells of \d+ bytes"),
+        (_DATA, lambda b: b[:99], r"variables/variables: the index states \d+ bytes"),
         (_DATA, _flipped, r"variables/variables: .* cannot be read"),
         (_INDEX, lambda b: b[:-9], r"variables/variables: not a whole TensorFlow checkpoint"),
         (_INDEX, lambda b: b[:0], r"variables/variables: not a whole TensorFlow checkpoint"),

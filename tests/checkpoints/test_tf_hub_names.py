@@ -50,8 +50,8 @@ def test_names_are_the_model_gardens(shared: bool) -> None:
         **{f"{block}/{name}": shape for block in blocks for name, shape in _BLOCK.items()},
     }
     biases = {f"{block}/{name}": shape for block in blocks for name, shape in _BIASES.items()}
-    names = tf_hub.names_of(TINY.num_heads, shared=shared)
-    found = {entry.tensor: entry.shape for entry in names.entries(task.weights)}
+    names = tf_hub.name_map(TINY.num_heads, shared=shared)
+    found = {spec.tensor: spec.shape for spec in names.tensor_specs(task.weights)}
     assert len(found) == len(task.weights)
     assert expected.items() | biases.items() <= found.items()
     rest = set(found) - set(expected)

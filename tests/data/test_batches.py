@@ -48,7 +48,7 @@ class Numbers(BaseExamples[list[int]]):
     def pad_id(self) -> int:
         return 0
 
-    def drawn(self, epoch: int) -> np.ndarray:
+    def epoch_order(self, epoch: int) -> np.ndarray:
         return np.arange(2 * self.num_batches(epoch))
 
     def lengths_of(self, epoch: int) -> np.ndarray:
@@ -114,7 +114,7 @@ def test_statistics_of_the_first_batches() -> None:
 
 
 def test_examples_without_masks_and_labels_of_tokens() -> None:
-    assert Numbers().token_names == ()
+    assert Numbers().per_token_labels == ()
     assert Numbers().most_predictions(100, 10) == 0
 
 

@@ -16,7 +16,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from bert_keras.data import Corpus, corpus_writer, read, require_vacant, split_of, write
+from bert_keras.data import (
+    SPLIT_FOLDERS,
+    Corpus,
+    corpus_writer,
+    read,
+    require_vacant,
+    split_of,
+    write,
+)
 from bert_keras.data.corpus_writer import stride
 from bert_keras.errors import DataError, ResourceError, UsageError
 from bert_keras.tokenizers import Tokenizer
@@ -58,7 +66,7 @@ def test_the_stores_hold_the_documents(
 ) -> None:
     monkeypatch.setattr(corpus_writer, "BLOCK", 200)
     corpora = write(tmp_path / "c", _documents(100), TOKENIZER, validation_split=validation_split)
-    expected: dict[str, list[list[list[int]]]] = {"train": [], "held_out": []}
+    expected: dict[str, list[list[list[int]]]] = {"train": [], "validation": []}
     dropped = dict.fromkeys(expected, 0)
     for index, document in enumerate(_documents(100)):
         ids = [sentence for sentence in TOKENIZER.text_ids(document) if sentence]
@@ -66,14 +74,15 @@ def test_the_stores_hold_the_documents(
         dropped[split] += len(document) - len(ids)
         if ids:
             expected[split].append(ids)
-    assert list(corpora) == (["train", "held_out"] if validation_split else ["train"])
+    assert list(corpora) == (["train", "validation"] if validation_split else ["train"])
     for name, corpus in corpora.items():
         found = [_sentences(corpus, index) for index in range(corpus.num_documents)]
         assert found == expected[name]
         counts = corpus.manifest["counts"]
         assert counts["dropped_sentences"] == dropped[name] > 0
         assert counts["unknown_tokens"] == (corpus.tokens == TOKENIZER.unk_id).sum() > 0
-        assert Corpus.open(tmp_path / "c" / name, verify=True).fingerprint == corpus.fingerprint
+        folder = tmp_path / "c" / SPLIT_FOLDERS[name]
+        assert Corpus.open(folder, verify=True).fingerprint == corpus.fingerprint
     empty = [index for index in range(100) if index % 7 == 3]
     lost = {
         name: corpus.manifest["counts"]["dropped_documents"] for name, corpus in corpora.items()
@@ -110,10 +119,10 @@ def test_shares() -> None:
     for bad in (-0.1, 0.51, 1.0, float("nan")):
         with pytest.raises(ValueError, match=r"validation_split must be from 0 to 0.5. Received"):
             stride(bad)
-    held_out = [index for index in range(200) if split_of(index, 0.02) == "held_out"]
-    assert held_out == [1, 51, 101, 151]
+    validation = [index for index in range(200) if split_of(index, 0.02) == "validation"]
+    assert validation == [1, 51, 101, 151]
     assert all(split_of(index, 0) == "train" for index in range(100))
-    assert [split_of(index, 0.5) for index in range(2)] == ["train", "held_out"]
+    assert [split_of(index, 0.5) for index in range(2)] == ["train", "validation"]
 
 
 def test_two_documents_give_one_to_each(tmp_path: Path) -> None:
@@ -127,8 +136,8 @@ def test_two_documents_give_one_to_each(tmp_path: Path) -> None:
     [
         ([], 0.0, "train"),
         ([[""], ["\u200b"]], 0.0, "train"),
-        ([["a", "b"]], 0.02, "held_out"),
-        ([["a"], ["\0"]], 0.02, "held_out"),
+        ([["a", "b"]], 0.02, "validation"),
+        ([["a"], ["\0"]], 0.02, "validation"),
         ([["\0"], ["a"]], 0.02, "train"),
     ],
 )
@@ -137,7 +146,7 @@ def test_too_few_documents(
 ) -> None:
     with pytest.raises(
         DataError,
-        match=f"No document with .* part '{name}'. Received: {len(documents)} doc",
+        match=f"No document with .* split '{name}'. Received: {len(documents)} doc",
     ):
         write(tmp_path / "c", documents, TOKENIZER, validation_split=validation_split)
     assert list(tmp_path.iterdir()) == []
@@ -162,7 +171,11 @@ def test_origin_and_progress(tmp_path: Path) -> None:
     for name, corpus in corpora.items():
         assert corpus.manifest["origin"]["layout"] == "text"
         assert corpus.manifest["origin"]["files"][0]["size"] == text.stat().st_size
-        assert corpus.manifest["split"] == {"name": name, "held_out": 0.02, "stride": 50}
+        assert corpus.manifest["split"] == {
+            "name": SPLIT_FOLDERS[name],
+            "held_out": 0.02,
+            "stride": 50,
+        }
 
 
 def test_a_corpus_is_never_written_over_unless_asked(tmp_path: Path) -> None:

@@ -18,15 +18,15 @@ def test_the_generator_is_the_published_philox() -> None:
     NumPy adds one to the counter before the first draw, so that the counter here is -1.
     """
     ones = np.full(4, 2**64 - 1, np.uint64)
-    words = np.random.Philox(key=np.zeros(2, np.uint64), counter=ones).random_raw(4)
+    integers = np.random.Philox(key=np.zeros(2, np.uint64), counter=ones).random_raw(4)
     known = "16554d9eca36314c db20fe9d672d0fdc d7e772cee186176b 7e68b68aec7ba23b"
-    assert " ".join(f"{word:016x}" for word in words) == known
+    assert " ".join(f"{integer:016x}" for integer in integers) == known
 
 
-def test_words_stay_the_same_for_ever() -> None:
-    """Random words never change, so that old runs can be repeated."""
-    words = Draws(seed=1, epoch=2).rows(Stream.MASK, first=3, count=1, width=2)
-    assert words.tolist() == [[11116537331696857650, 3521497973555345652]]
+def test_integers_stay_the_same_for_ever() -> None:
+    """Random integers never change, so that old runs can be repeated."""
+    integers = Draws(seed=1, epoch=2).rows(Stream.MASK, first=3, count=1, width=2)
+    assert integers.tolist() == [[11116537331696857650, 3521497973555345652]]
 
 
 @given(first=st.integers(0, 2**40), before=SIZES, count=SIZES, width=SIZES)
@@ -57,8 +57,8 @@ def test_seed_epoch_stream_and_row_all_matter() -> None:
         for stream in Stream
         for row in (0, 1)
     ]
-    words = [word for row in rows for word in row]
-    assert len(set(words)) == len(words)
+    integers = [integer for row in rows for integer in row]
+    assert len(set(integers)) == len(integers)
 
 
 def test_keys_are_distinct_and_start_the_same() -> None:

@@ -232,20 +232,20 @@ def test_evaluations_are_equal(make: Callable[..., Any]) -> None:
 
 @pytest.mark.parametrize("frequency", [1, 2])
 def test_validation_between_epochs(make: Callable[..., Any], frequency: int) -> None:
-    source, held_out = supervised(), supervised(23)
+    source, validation = supervised(), supervised(23)
     model = Recorder.of(source)
     read = model.read(
         "fit",
         make(source),
         epochs=4,
-        validation_data=make(held_out),
+        validation_data=make(validation),
         validation_freq=frequency,
     )
-    validation = hashes(held_out, 0, 6)
+    validation_hashes = hashes(validation, 0, 6)
     expected = []
     for epoch in range(4):
         expected += hashes(source, 0, 6, epoch)
-        expected += validation if (epoch + 1) % frequency == 0 else []
+        expected += validation_hashes if (epoch + 1) % frequency == 0 else []
     assert read == expected
 
 

@@ -15,9 +15,9 @@ from bert_keras.data.examples import (
     Question,
     TaggedWords,
     Texts,
+    class_labels,
     class_numbers,
     label_names,
-    names_of,
     place_of,
 )
 from bert_keras.data.text_classification import read_table
@@ -144,7 +144,7 @@ def test_fractions_beside_names_are_names() -> None:
 
 def test_names_become_plain_str() -> None:
     for labels in (["0", "1"], [0, 1], np.array([0, 1]), np.array(["0", "1"]), [False, True]):
-        names = names_of(labels)  # pyright: ignore[reportArgumentType]
+        names = class_labels(labels)  # pyright: ignore[reportArgumentType]
         assert names == ["0", "1"]
         assert set(map(type, names)) == {str}
 

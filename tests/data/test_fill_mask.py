@@ -211,18 +211,18 @@ def test_tokens_are_masked_as_by_a_loop(length: int, rate: float, most: int, see
     rest = [n for n in range(TOKENIZER.vocab_size) if n not in TOKENIZER.special_ids]
     masked = masker(ids, is_text(ids), raw)
     flags = chosen(ids, masked)
-    for row, flag, words, seen in zip(ids, flags, raw.tolist(), masked.token_ids, strict=True):
+    for row, flag, integers, seen in zip(ids, flags, raw.tolist(), masked.token_ids, strict=True):
         able = [i for i in range(length) if int(row[i]) in rest]
         budget = min(max(round(rate * len(able)), 1), most, len(able))
-        columns = sorted(sorted(able, key=lambda i: (words[i] >> 16, i))[:budget])
+        columns = sorted(sorted(able, key=lambda i: (integers[i] >> 16, i))[:budget])
         expected = row.tolist()
         for column in columns:
-            word = words[length + column]
-            fate = (word >> 32) / 2**32
+            integer = integers[length + column]
+            fate = (integer >> 32) / 2**32
             if fate < 0.8:
                 expected[column] = TOKENIZER.mask_id
             elif fate < 0.9:
-                expected[column] = rest[(word & 0xFFFFFFFF) * len(rest) >> 32]
+                expected[column] = rest[(integer & 0xFFFFFFFF) * len(rest) >> 32]
         assert np.flatnonzero(flag).tolist() == columns
         assert seen.tolist() == expected
 

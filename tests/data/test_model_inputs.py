@@ -11,9 +11,9 @@ from bert_keras.data import model_inputs as module
 from bert_keras.data.counter_rng import Draws, Stream
 from bert_keras.data.model_inputs import (
     EncodedTexts,
+    add_special_tokens,
     assemble,
     encode,
-    framed,
     front_share,
     truncate,
 )
@@ -111,13 +111,15 @@ def test_rows_are_those_of_the_tokenizer(
 
 
 @pytest.mark.parametrize("family", ["wordpiece", "bytes"])
-def test_framed_pieces_are_rows_of_the_tokenizer(byte_level: Tokenizer, family: str) -> None:
+def test_pieces_with_special_tokens_are_rows_of_the_tokenizer(
+    byte_level: Tokenizer, family: str
+) -> None:
     tokenizer = TOKENIZER if family == "wordpiece" else byte_level
     first, second = (tokenizer.text_ids([text])[0] for text in ("hello world", "un wanted mask"))
     alone = tokenizer.encode("hello world")
-    assert framed(tokenizer, first) == (alone.ids, alone.segment_ids, 1)
+    assert add_special_tokens(tokenizer, first) == (alone.ids, alone.segment_ids, 1)
     pair = tokenizer.encode("hello world", "un wanted mask")
-    ids, segments, begin = framed(tokenizer, first, second)
+    ids, segments, begin = add_special_tokens(tokenizer, first, second)
     assert (ids, segments) == (pair.ids, pair.segment_ids)
     assert ids[begin : begin + len(second)] == second
     assert ids[begin - 1] == tokenizer.sep_id

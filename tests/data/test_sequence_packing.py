@@ -117,7 +117,7 @@ def batch() -> Any:
 
 def _packed(batch: Any, rows: list[int], **options: Any) -> Any:
     options = {"shape": (3, 6), "max_examples": 3, "max_predictions": 4, **options}
-    return pack_batch(batch, np.array(rows), pad_id=9, token_names=("tags",), **options)
+    return pack_batch(batch, np.array(rows), pad_id=9, per_token_labels=("tags",), **options)
 
 
 def test_everything_finds_its_place(batch: Any) -> None:

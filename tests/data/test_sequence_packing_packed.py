@@ -226,7 +226,7 @@ def test_statistics_are_what_is_read() -> None:
     some = source.statistics(2, batches=2)
     assert (some["batches"], some["rows"]) == (2, 2 * source.batch_size)
     assert some["tokens"] == sum((x["example_ids"] > 0).sum() for x, _, _ in batches[:2])
-    assert source.drawn(2).tolist() == list(range(source.num_rows(2)))
+    assert source.epoch_order(2).tolist() == list(range(source.num_rows(2)))
 
 
 def test_what_cannot_be() -> None:

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bert_keras.data.model_inputs import EncodedTexts
-from bert_keras.data.supervised import SupervisedExamples, rows_to_learn, validation_split
+from bert_keras.data.supervised import SupervisedExamples, num_training_rows, validation_split
 from bert_keras.errors import DataError
 
 
@@ -275,7 +275,7 @@ def test_numbers_that_do_not_fit() -> None:
     [(10, 0.1, 9), (10, 0.01, 9), (10, 0.99, 1), (2, 0.1, 1), (1, 0.5, 0)],
 )
 def test_a_row_is_left_on_each_side(count: int, share: float, left: int) -> None:
-    assert rows_to_learn(count, share) == left
+    assert num_training_rows(count, share) == left
 
 
 def test_every_row_is_on_one_side_in_the_order_of_the_data() -> None:

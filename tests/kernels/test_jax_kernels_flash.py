@@ -133,6 +133,6 @@ def test_an_encoder_tells_it_of_its_own_dtype(monkeypatch: pytest.MonkeyPatch) -
     assert "few probabilities in memory at once" in encoder.describe_kernels()["inference"]
     told = BertEncoder(TINY, dtype="mixed_float16").describe_kernels()["inference"]
     assert told == kernels.attention_kernel("float16")
-    assert "all probabilities in memory: JAX has no kernel of float16 on a processor" in told
+    assert "all probabilities in memory: JAX has no kernel of float16 on a CPU" in told
     monkeypatch.setattr(jax_kernels, "_compute_capability", lambda: 9.0)
     assert "padding as lengths" in encoder.describe_kernels()["inference"]

@@ -153,9 +153,9 @@ def test_each_source_of_batches_is_checked(task: SequenceClassifier, source: str
         if method != "predict":
             with pytest.raises(ValueError, match="labels of output 'label' have 5 at"):
                 _run(task, method, make(_batches(y=lambda y: y + 5)))
-    held_out = make(_batches(token_ids=large))
+    validation = make(_batches(token_ids=large))
     with pytest.raises(ValueError, match=TOO_LARGE):
-        task.fit(*_arrays(_batches()), validation_data=held_out, verbose=0)
+        task.fit(*_arrays(_batches()), validation_data=validation, verbose=0)
     for path, values in contracts.weights(task).items():
         np.testing.assert_array_equal(values, weights[path])
 

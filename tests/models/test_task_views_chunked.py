@@ -43,7 +43,7 @@ def test_loss_metrics_and_gradients_are_those_of_the_whole(
     if packed:
         batch = PackedExamples(source, sequence_length=24, batch_size=7).batch(0, 0)
     else:
-        batch = source.batch_of(0, source.drawn(0))
+        batch = source.batch_of(0, source.epoch_order(0))
     logs, gradients = step_of(whole, batch)
     view = whole.loss_chunks(chunks)
     found_logs, found = step_of(view, batch)

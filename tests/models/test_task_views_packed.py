@@ -102,7 +102,7 @@ def test_loss_and_gradients_are_those_of_the_examples(name: str) -> None:
     task = contracts.as_trained(TASKS[name]())
     source = _source(name, task)
     packed = PackedExamples(source, **_SHAPES)
-    examples = source.drawn(0)
+    examples = source.epoch_order(0)
     assert 1 < packed.num_rows() < min(0.7 * len(examples), packed.batch_size)  # one row is empty
     logs, gradients = step_of(task, source.batch_of(0, examples))
     view = task.packed()

@@ -176,8 +176,8 @@ def test_the_table_of_words_is_bounded():
 def test_chinese(shared_data):
     text = (shared_data / "zh_corpus" / "zh_modern_6MB.txt").read_text(encoding="utf-8")
     tokenizer = learn(text[:1_000_000].split("\n"), vocab_size=3_500)
-    held_out = text[-100_000:]
-    ids = tokenizer.text_ids([held_out])[0]
+    unseen = text[-100_000:]
+    ids = tokenizer.text_ids([unseen])[0]
     assert ids.count(tokenizer.unk_id) < 0.01 * len(ids)
 
 

@@ -14,7 +14,11 @@ import pytest
 
 from bert_keras.errors import ArtifactError, NumericError, UsageError
 from bert_keras.training import best_checkpoint
-from bert_keras.training.best_checkpoint import KeepBest, goodness, metric_of
+from bert_keras.training.best_checkpoint import (
+    KeepBest,
+    checked_selection_metric,
+    higher_is_better_value,
+)
 from bert_keras.training.finetune_recipe import FinetuneRecipe
 from bert_keras.training.tasks import Evaluation
 
@@ -23,7 +27,7 @@ class _Model:
     """Stand-in for a model with the attributes that the callback uses."""
 
     def __init__(self) -> None:
-        self.report = 0
+        self.interval = 0
         self.stop_training = False
         self.trainable_variables = [np.zeros(2, np.float32)]
 
@@ -32,14 +36,14 @@ class _Model:
 
 
 class _Kind:
-    """Stand-in for a fine-tuning task whose predictor saves the number of the report."""
+    """Stand-in for a fine-tuning task whose predictor saves the number of the logging interval."""
 
     def __init__(self, _recipe: FinetuneRecipe, measured: Any):
         self.measured = measured
 
     def predictor(self, model: Any, _tokenizer: Any) -> Any:
         def save(folder: Path) -> None:
-            (folder / "report").write_text(str(model.report))
+            (folder / "interval").write_text(str(model.interval))
             (folder / "measured").write_text(json.dumps(self.measured))
 
         return SimpleNamespace(save_to_preset=save)
@@ -64,12 +68,12 @@ def keep(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
         )
         model = _Model()
         best.set_model(model)
-        best.set_params({"epochs": best.reports + len(values)})
+        best.set_params({"epochs": best.intervals + len(values)})
         records = []
-        for report in range(best.reports, best.reports + len(values)):
-            model.report = report + 1
+        for interval in range(best.intervals, best.intervals + len(values)):
+            model.interval = interval + 1
             records.append({"loss": 0.5})
-            best.on_epoch_end(report, records[-1])
+            best.on_epoch_end(interval, records[-1])
             if model.stop_training:
                 break
         return best, model, records
@@ -78,7 +82,7 @@ def keep(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
 
 
 def _saved(folder: Path) -> int:
-    return int((folder / "best" / "report").read_text())
+    return int((folder / "best" / "interval").read_text())
 
 
 def test_the_best_is_kept_and_of_equals_the_first(keep, tmp_path: Path) -> None:
@@ -104,7 +108,10 @@ def test_how_far_the_measuring_is() -> None:
     found = best_checkpoint.measure(
         kind, task, tokenizer, ["a", "b"], lambda *what: told.append(what)
     )
-    assert told == [(0, None, "measuring on dev"), (1, 2, "measuring on dev")]
+    assert told == [
+        (0, None, "measuring validation examples"),
+        (1, 2, "measuring validation examples"),
+    ]
     assert found.predictions == ["a", "b"]
 
 
@@ -112,14 +119,14 @@ def test_patience_ends_what_gains_no_more(keep) -> None:
     best, model, records = keep([0.5, 0.4, 0.4, 0.9], patience=2)
     assert model.stop_training
     assert best.is_over
-    assert (len(records), best.reports) == (3, 3)
+    assert (len(records), best.intervals) == (3, 3)
 
 
 def test_a_run_that_goes_on_remembers(keep, tmp_path: Path) -> None:
     state = {"step": 20, "best": {"accuracy": 0.9, "other": 0.0}, "best_step": 10, "waited": 1}
     state |= {"aside": 1.5}
     best, model, _ = keep([0.8], state=state, patience=2)
-    assert (best.reports, model.stop_training, best.state["best_step"]) == (3, True, 10)
+    assert (best.intervals, model.stop_training, best.state["best_step"]) == (3, True, 10)
     assert not (tmp_path / "best").exists()
 
 
@@ -166,7 +173,11 @@ def test_what_is_not_defined_is_worst_and_no_error(keep, tmp_path: Path) -> None
     assert math.isnan(records[0]["val_spearman"])
     best, _, _ = keep([math.nan], name="spearman")
     assert best.state["best"] == {"spearman": None, "other": 1.0}  # JSON has no NaN
-    assert goodness("spearman", None) == goodness("spearman", math.nan) < goodness("spearman", -1)
+    assert (
+        higher_is_better_value("spearman", None)
+        == higher_is_better_value("spearman", math.nan)
+        < higher_is_better_value("spearman", -1)
+    )
 
 
 @pytest.mark.parametrize(
@@ -207,8 +218,8 @@ def test_a_metric_that_is_not_always_there_is_worst(keep, monkeypatch, tmp_path:
     found = iter([{"f1": 0.1}, {"f1": 0.1, "X_f1": 0.0}, {"f1": 0.2}])
     monkeypatch.setattr(best_checkpoint, "measure", lambda *_: Evaluation(next(found), []))
     logs: list[dict] = [{"loss": 0.5} for _ in range(3)]
-    for report, values in enumerate(logs):
-        best.on_epoch_end(report, values)
+    for interval, values in enumerate(logs):
+        best.on_epoch_end(interval, values)
     assert (best.state["best_step"], best.state["waited"]) == (20, 1)
     assert [math.isnan(values["val_score"]) for values in logs] == [True, False, True]
 
@@ -216,12 +227,19 @@ def test_a_metric_that_is_not_always_there_is_worst(keep, monkeypatch, tmp_path:
 def test_the_metric_that_counts() -> None:
     recipe = FinetuneRecipe(task="question_answering", metric="best_f1_thresh")
     with pytest.raises(UsageError, match=r"metric must be one of best_f1\. Received"):
-        metric_of(recipe, {"best_f1": 1.0, "best_f1_thresh": 0.0})
+        checked_selection_metric(recipe, {"best_f1": 1.0, "best_f1_thresh": 0.0})
     measured = {"f1": 0.5, "exact": 0.4}
-    assert metric_of(FinetuneRecipe(task="question_answering"), measured) == "f1"
-    assert metric_of(FinetuneRecipe(task="question_answering", metric="exact"), measured) == "exact"
+    assert checked_selection_metric(FinetuneRecipe(task="question_answering"), measured) == "f1"
+    assert (
+        checked_selection_metric(
+            FinetuneRecipe(task="question_answering", metric="exact"), measured
+        )
+        == "exact"
+    )
     with pytest.raises(UsageError, match=r"metric must be one of f1, exact. .*metric='accuracy'"):
-        metric_of(FinetuneRecipe(task="question_answering", metric="accuracy"), measured)
+        checked_selection_metric(
+            FinetuneRecipe(task="question_answering", metric="accuracy"), measured
+        )
 
 
 def test_a_damaged_step_is_named(keep, tmp_path: Path) -> None:

@@ -137,7 +137,7 @@ def test_a_prepared_corpus(tmp_path: Path, text_file: Path) -> None:
     assert found.text_bytes == made.corpora["train"].manifest["counts"]["text_bytes"]
 
 
-def test_too_few_held_out_documents() -> None:
+def test_too_few_validation_documents() -> None:
     with pytest.raises(
         DataError, match=r"1 documents, of which validation_split=0\.02 keeps 0; .* needs 2"
     ):

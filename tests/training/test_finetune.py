@@ -44,7 +44,7 @@ def test_every_task(task: str, finetuned: Callable[[str], Path]) -> None:
     predictor = Predictor.from_preset(folder)
     assert predictor.max_length == recipe.max_length
     assert predictor.options == kind.options
-    found = kind.evaluate(predictor, Data.read(recipe, kind).dev)
+    found = kind.evaluate(predictor, Data.read(recipe, kind).validation)
     assert dict(found.metrics) == pytest.approx(card["metrics"], nan_ok=True)
     report = (folder / "report.md").read_text(encoding="utf-8")
     assert f"{task}.py --quicktest" in report

@@ -32,22 +32,22 @@ def _read(**values) -> Data:
 def test_without_dev_some_rows_are_kept_for_it(tmp_path: Path) -> None:
     train = _rows(tmp_path / "t.jsonl", 20)
     data = _read(train=train, validation_split=0.2)
-    assert (len(data.train), len(data.dev), data.labels) == (16, 4, ["a", "b"])
-    assert sorted([*data.train.texts, *data.dev.texts]) == sorted(f"t{n}" for n in range(20))
+    assert (len(data.train), len(data.validation), data.labels) == (16, 4, ["a", "b"])
+    assert sorted([*data.train.texts, *data.validation.texts]) == sorted(f"t{n}" for n in range(20))
     # the last rows of a sorted table would be a biased sample
-    assert list(data.dev.texts) != ["t16", "t17", "t18", "t19"]
+    assert list(data.validation.texts) != ["t16", "t17", "t18", "t19"]
     # The split depends on `data_seed` alone, so all seeds of a run have the same validation rows.
     assert _read(train=train, validation_split=0.2, seed=1) == data
     assert _read(train=train, validation_split=0.2, data_seed=1) != data
 
 
-def test_a_label_that_is_held_out_altogether(tmp_path: Path) -> None:
+def test_a_label_of_the_validation_split_alone(tmp_path: Path) -> None:
     path = tmp_path / "t.jsonl"
     rows = [{"text": "t", "label": label} for label in "abcdefghij"]
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     data = _read(train=str(path), validation_split=0.3)
     assert data.labels == list("abcdefghij")
-    assert len(data.dev) == 3
+    assert len(data.validation) == 3
 
 
 def test_rows_are_drawn_by_their_own_seed(tmp_path: Path) -> None:
@@ -61,7 +61,7 @@ def test_rows_are_drawn_by_their_own_seed(tmp_path: Path) -> None:
     # drawn rows keep the order of the file
     assert first == sorted(first, key=lambda text: int(text[1:]))
     assert drawn(seed=7) == first != drawn(data_seed=1)
-    assert len(_read(train=train, dev=train, dev_rows=3).dev) == 3
+    assert len(_read(train=train, dev=train, dev_rows=3).validation) == 3
     assert drawn(draw=False) == [f"t{i}" for i in range(10)]
 
 
@@ -131,7 +131,7 @@ def test_files_of_every_task(task: str, tmp_path: Path) -> None:
     recipe = quicktest_recipe(recipe, tmp_path / "made")
     assert [path.name for path in tmp_path.iterdir()] == ["made"]
     data = Data.read(recipe, task_of(recipe))
-    assert len(data.train) == len(data.dev) >= 6
+    assert len(data.train) == len(data.validation) >= 6
 
 
 def test_they_are_the_same_each_time(tmp_path: Path) -> None:

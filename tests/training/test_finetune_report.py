@@ -67,7 +67,7 @@ def _finish(
     monkeypatch.setattr(finetune_report, "open_best", open_best)
     monkeypatch.setattr(finetune_report, "measure", lambda *_: found)
     kind: Any = _Kind(recipe)
-    data: Any = SimpleNamespace(train=range(1_000), dev=range(10))
+    data: Any = SimpleNamespace(train=range(1_000), validation=range(10))
     finish(recipe, kind, data, _Saved(), results, folder, "the command")  # pyright: ignore[reportArgumentType]
     report = tmp_path / "report.md"
     return report.read_text(encoding="utf-8") if report.exists() else "", opened
@@ -127,10 +127,10 @@ def test_where_every_seed_failed_the_report_says_why(tmp_path: Path, monkeypatch
     assert {path.name for path in tmp_path.iterdir()} == {"seed-0", "seed-1", "report.md"}
 
 
-def test_a_seed_with_one_answer_for_all_is_named(tmp_path: Path, monkeypatch, capsys) -> None:
+def test_a_seed_that_predicts_one_label_is_named(tmp_path: Path, monkeypatch, capsys) -> None:
     results = [_result(0, f1=0.9), {**_result(1, f1=0.3), "constant": True}]
     report, _ = _finish(tmp_path, monkeypatch, results, Evaluation({"f1": 0.9}, []))
-    assert "**Seed 1 failed**: it has one answer for all examples" in report
-    assert "Seed 0 failed" not in report
+    assert "- **Seed 1 predicts one label for all examples** (Mosbach et al., 2021)." in report
+    assert "Seed 0 predicts" not in report
     assert "0.6000 ± 0.4243" in report
-    assert "failed" in capsys.readouterr().out
+    assert "predicts one label for all examples" in capsys.readouterr().out

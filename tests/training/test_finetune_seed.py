@@ -47,13 +47,13 @@ def whole(finetuning, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def _reports(folder: Path) -> int:
+def _intervals(folder: Path) -> int:
     log = folder / "seed-0" / "metrics.jsonl"
     return log.read_bytes().count(b"\n") if log.exists() else 0
 
 
 def _check_same(folder: Path, whole: Path) -> None:
-    assert _reports(folder) == _EPOCHS
+    assert _intervals(folder) == _EPOCHS
     for name in ("best/model.safetensors", "metrics.jsonl"):
         assert (folder / "seed-0" / name).read_bytes() == (whole / "seed-0" / name).read_bytes()
     assert (folder / "model.safetensors").read_bytes() == (whole / "model.safetensors").read_bytes()
@@ -111,13 +111,13 @@ def test_a_killed_run_goes_on_exactly(finetuning, whole: Path, tmp_path: Path) -
         stdout=subprocess.DEVNULL,
     ) as process:
         end = time.monotonic() + _SECONDS
-        while _reports(folder) < 2:
+        while _intervals(folder) < 2:
             assert process.poll() is None, f"ended with {process.returncode} before it was killed"
             assert time.monotonic() < end, "nothing happened"
             time.sleep(0.001)
         process.kill()
         assert process.wait() == -signal.SIGKILL
-    assert 0 < _reports(folder) < _EPOCHS, "killed too late: this tests nothing"
+    assert 0 < _intervals(folder) < _EPOCHS, "killed too late: this tests nothing"
     assert main(command) == 0
     _check_same(folder, whole)
 
@@ -130,13 +130,13 @@ class _Stop(best_checkpoint.KeepBest):
 
 
 def _interrupted(command: list[str], folder: Path, call: Callable) -> None:
-    """Interrupt a run after its fourth report, and continue it to the end."""
+    """Interrupt a run after its fourth logging interval, and continue it to the end."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("bert_keras.training.finetune_seed.KeepBest", _Stop)
         done = call(main, *command)
     assert done.code == 143
     assert "Stopped by SIGTERM after a checkpoint; the same command goes on." in done.err
-    assert _reports(folder) == 4
+    assert _intervals(folder) == 4
     assert not (folder / "seed-0" / "result.json").exists()
     assert call(main, *command).code == 0
 

@@ -21,7 +21,7 @@ from bert_keras.training import training_loop
 from bert_keras.training.pretrain import main
 
 _ROOT = Path(__file__).parents[2]
-_STEPS = 60  # 30 reports, each followed by a checkpoint
+_STEPS = 60  # 30 logging intervals, each followed by a checkpoint
 _STOPPED_AT = 20
 _SECONDS = 300.0  # time limit for a process to make progress
 _SAME = ("model.safetensors", "metrics.jsonl")
@@ -37,7 +37,7 @@ def whole(tiny: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def stopped(tiny: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return the folder of a run that a signal ended in the middle of a report."""
+    """Return the folder of a run that a signal ended in the middle of a logging interval."""
     folder = tmp_path_factory.mktemp("stopped") / "run"
 
     class Stop(training_loop.WriteMetrics):
@@ -63,15 +63,15 @@ def test_three_kills(tiny: str, whole: Path, tmp_path: Path) -> None:
     rng = np.random.default_rng(seed)
     folder = tmp_path / "run"
     for is_saving in rng.permutation([True, False, False]):
-        goal = _reports(folder) + int(rng.integers(1, 6))
+        goal = _intervals(folder) + int(rng.integers(1, 6))
         with _start(tiny, folder) as process:
-            _wait(process, lambda goal=goal: _reports(folder) >= goal)
+            _wait(process, lambda goal=goal: _intervals(folder) >= goal)
             if is_saving:
                 _wait(process, lambda: any((folder / "checkpoints").glob(".tmp-*")))
             time.sleep(rng.uniform(0, 0.02 if is_saving else 0.05))
             process.kill()
             assert process.wait() == -signal.SIGKILL
-        assert 0 < _reports(folder) < _STEPS // 2, "killed too late: this tests nothing"
+        assert 0 < _intervals(folder) < _STEPS // 2, "killed too late: this tests nothing"
     with _start(tiny, folder) as process:
         assert process.wait(_SECONDS) == 0
     _check_same(folder, whole)
@@ -79,7 +79,7 @@ def test_three_kills(tiny: str, whole: Path, tmp_path: Path) -> None:
 
 def test_stopped_by_a_signal(tiny: str, whole: Path, stopped: Path, tmp_path: Path) -> None:
     folder = shutil.copytree(stopped, tmp_path / "run")
-    assert _reports(folder) == _STOPPED_AT // 2
+    assert _intervals(folder) == _STOPPED_AT // 2
     assert main(_arguments(tiny, folder, "workers=2")) == 0  # the number of workers has no effect
     _check_same(folder, whole)
 
@@ -160,7 +160,7 @@ def _wait(process: subprocess.Popen[bytes], condition: Callable[[], bool]) -> No
         time.sleep(0.001)
 
 
-def _reports(folder: Path) -> int:
+def _intervals(folder: Path) -> int:
     log = folder / "metrics.jsonl"
     return log.read_bytes().count(b"\n") if log.exists() else 0
 
@@ -174,6 +174,6 @@ def _contents(folder: Path) -> dict[Path, bytes]:
 
 
 def _check_same(folder: Path, whole: Path) -> None:
-    assert _reports(folder) == _STEPS // 2
+    assert _intervals(folder) == _STEPS // 2
     for name in _SAME:
         assert (folder / name).read_bytes() == (whole / name).read_bytes(), name

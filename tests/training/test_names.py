@@ -46,7 +46,7 @@ NOT_UTF8 = os.fsdecode(b"b\xffd.txt")
 def _report(name: str) -> Report:
     numbers = dict.fromkeys(
         (
-            *("documents", "tokens", "held_out_documents", "held_out_tokens", "vocab_size"),
+            *("documents", "tokens", "validation_documents", "validation_tokens", "vocab_size"),
             *("unknown_share", "padding_share", "masks_per_row", "entropy", "cross_entropy"),
             *("mlm_loss", "mlm_accuracy", "mlm_targets", "parameters", "steps"),
             *("tokens_per_second", "waiting_share", "wall_seconds", "peak_memory"),
@@ -94,11 +94,11 @@ def test_the_report_of_a_fine_tuning(name: str, tmp_path: Path) -> None:
     recipe = FinetuneRecipe(task="text_classification", name=name or "x", train=name)
     trained: Any = SimpleNamespace(
         recipe=recipe,
-        data=SimpleNamespace(train=[], dev=[]),
+        data=SimpleNamespace(train=[], validation=[]),
         results=[result, failed],
         good=[result],
         best=result,
-        name=name,
+        metric=name,
         folder=FinetuneFolder(dataclasses.replace(recipe, out=str(tmp_path))),
         command="x",
         evaluation=Evaluation({name: 0.5}, [], [HardExample(1.0, name, name, name)]),
@@ -116,7 +116,7 @@ def test_what_is_printed(name: str) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(dry_run, "matrix_product_speed", lambda: 1e9)
         patch.setattr(dry_run, "_text_bytes", lambda _: 1_000)
-        patch.setattr(dry_run, "check_held_out", lambda _: None)
+        patch.setattr(dry_run, "check_validation_split", lambda _: None)
         dry_run.print_plan(dataclasses.replace(_RECIPE, name=name, out=name, corpus=name or "x"))
     counts = dict.fromkeys(("documents", "sentences", "tokens", "text_bytes"), 1)
     counts |= dict.fromkeys(("unknown_tokens", "dropped_sentences", "dropped_documents"), 1)

@@ -52,12 +52,12 @@ def test_the_curves_of_a_run(tmp_path: Path, figures: list) -> None:
     above, below = figures[0].axes
     assert _curves(above) == {
         "training": [[50, 100, 150], [8.3, 7.3, 6.3]],
-        "held-out documents, last 7.50": [[100], [7.5]],
+        "validation documents, last 7.50": [[100], [7.5]],
         "unigram entropy, 7.28 nats": [[0, 1], [7.284, 7.284]],
     }
     assert _curves(below) == {
         "training": [[50, 100, 150], [0.5, 0.55, 0.6]],
-        "held-out documents, last 56.0 %": [[100], [0.56]],
+        "validation documents, last 56.0 %": [[100], [0.56]],
         "chance, 50 %": [[0, 1], [0.5, 0.5]],
     }
     assert (above.get_ylabel(), below.get_ylabel(), below.get_xlabel()) == (
@@ -145,7 +145,7 @@ def test_every_seed_has_a_colour_of_its_own_and_a_name(
     (legend,) = figures[0].legends
     assert [text.get_text() for text in legend.get_texts()] == [f"seed {n}" for n in range(count)]
     assert [line.get_color() for line in legend.get_lines()] == colors[0]
-    assert above.get_ylabel() == "accuracy on dev"
+    assert above.get_ylabel() == "validation accuracy"
     assert _size(tmp_path / "curve.png") == (960, 720)
 
 

@@ -22,7 +22,7 @@ _PRESET = ["special_tokens_map.json", "tokenizer.json", "tokenizer_config.json",
 
 @pytest.fixture
 def text(tmp_path: Path) -> Path:
-    """Return a text of 100 documents; one word is in a held-out document only."""
+    """Return a text of 100 documents; one word is in a validation document only."""
     documents = [f"The cat number {i} sat. It purred, and then it slept.\n" for i in range(100)]
     documents[51] += "Zyzzyva zyzzyva zyzzyva.\n" * 50
     (tmp_path / "text.txt").write_text("\n".join(documents))
@@ -70,7 +70,7 @@ def test_the_vocabulary_is_learned_from_the_documents_to_train_on(
     assert tokenizer.vocab_size == 60
     assert "z" not in "".join(tokenizer.vocabulary).replace("##", "")
     assert made.corpora["train"].manifest["counts"]["unknown_tokens"] == 0
-    assert made.corpora["held_out"].manifest["counts"]["unknown_tokens"] == 150
+    assert made.corpora["validation"].manifest["counts"]["unknown_tokens"] == 150
     documents = [d for i, d in enumerate(read(text)) if split_of(i, 0.02) == "train"]
     assert tokenizer == Tokenizer.train(documents, vocab_size=60)
 
@@ -103,7 +103,7 @@ def test_overwrite(text: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str
     values = [f"corpus={text}", f"out={tmp_path / 'c'}", "workers=1", "vocab_size=60"]
     main([*values, "validation_split=0"])
     assert sorted(path.name for path in (tmp_path / "c").iterdir()) == sorted(["train", *_PRESET])
-    assert "held_out" not in capsys.readouterr().out
+    assert "validation" not in capsys.readouterr().out
     main([*values, "overwrite=true"])
     assert (tmp_path / "c" / "held_out").is_dir()
 
@@ -146,7 +146,7 @@ def _bad(*arguments: str) -> list[str]:
         (
             ["corpus={tmp}/one.txt", "out={tmp}/new", "vocab_size=10"],
             DataError,
-            "No document with text is left for the part 'held_out'. Received: 1 documents",
+            "No document with text is left for the split 'validation'. Received: 1 documents",
         ),
     ],
 )

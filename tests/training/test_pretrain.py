@@ -22,7 +22,7 @@ from bert_keras.training import dry_run, pretrain_setup
 from bert_keras.training.pretrain import main
 from bert_keras.training.pretrain_recipe import known_recipes
 
-REPORTS = 6  # the number of reports in the recipe `tiny`
+INTERVALS = 6  # the number of logging intervals in the recipe `tiny`
 FILES = {"run.json", "metrics.jsonl", "speed.jsonl", "report.md", "loss.png", "model.safetensors"}
 
 
@@ -110,11 +110,11 @@ def test_values(values: str, measured: set[str], tiny: str, tmp_path: Path, call
     names = {f"{name}_{what}" for name in measured for what in ("loss", "accuracy")}
     names |= {"rtd_share"} & {f"{name}_share" for name in measured}
     assert set(records[0]) == {"step", "loss", "learning_rate", *names}
-    held_out = {f"val_{name}" for name in ("loss", *names)}
-    assert set(records[1]) == {*records[0], *held_out}
+    validation = {f"val_{name}" for name in ("loss", *names)}
+    assert set(records[1]) == {*records[0], *validation}
     assert all(math.isfinite(value) for record in records for value in record.values())
     rates = [record["learning_rate"] for record in records]
-    # the rate before each report's first step, so the last is above 0
+    # the rate before each interval's first step, so the last is above 0
     assert 0 < rates[-1] < rates[1]
     shown = {name for name in ("NSP", "SOP", "RTD") if f"{name} accuracy" in done.out}
     assert shown == {name.upper() for name in measured - {"mlm"}}
@@ -163,8 +163,8 @@ def test_numbers_that_are_not_finite(tiny: str, tmp_path: Path, call: Callable) 
     assert not (tmp_path / "run" / "model.safetensors").exists()
 
 
-def test_held_out_text_smaller_than_a_batch(tiny: str, tmp_path: Path, call: Callable) -> None:
-    """All held-out text is measured, during the training and in the report."""
+def test_validation_text_smaller_than_a_batch(tiny: str, tmp_path: Path, call: Callable) -> None:
+    """All validation text is measured, during the training and in the report."""
     values = (
         "validation_split=0.1",
         "batch_size=32",

@@ -22,7 +22,7 @@ from bert_keras.training import machine
 from bert_keras.training.pretrain_report import (
     FilledMask,
     Report,
-    fill_held_out,
+    fill_validation_masks,
     print_summary,
     write_report,
 )
@@ -40,8 +40,8 @@ def facts() -> Report:
         settings={"steps": 6000, "masking": "token"},
         documents=5_000,
         tokens=4_800_000,
-        held_out_documents=100,
-        held_out_tokens=98_000,
+        validation_documents=100,
+        validation_tokens=98_000,
         vocab_size=16_000,
         unknown_share=0.0002,
         padding_share=0.031,
@@ -79,7 +79,7 @@ def test_the_report_says_it_all(tmp_path: Path, facts: Report) -> None:
         "- **NSP accuracy: 61.0 %**, on 2,000 pairs (± 2.1 points): better than chance.",
         "![Loss and accuracy over the steps](loss.png)",
         "| training text | 4,800,000 tokens | 5,000 documents |",
-        "| held-out text | 98,000 tokens | 100 documents |",
+        "| validation text | 98,000 tokens | 100 documents |",
         "| [UNK] | 0.020 % | of the tokens; it should be less than 1 % |",
         "| padding | 3.1 % | of the positions in a batch |",
         "| masks | 18.4 | per row |",
@@ -128,7 +128,7 @@ def test_a_run_without_pairs_masks_and_picture(tmp_path: Path, facts: Report) ->
         assert absent not in text
 
 
-def test_replaced_tokens_have_their_own_yardstick(tmp_path: Path, facts: Report) -> None:
+def test_replaced_tokens_have_their_own_baseline(tmp_path: Path, facts: Report) -> None:
     found = dataclasses.replace(facts, loss="rtd", rtd=(0.3, 0.931, 0.125))
     text = write_report(tmp_path / "report.md", found).read_text(encoding="utf-8")
     assert "**RTD loss: 0.300 nats**, 0.077 nats under knowing their share alone." in text
@@ -165,7 +165,7 @@ def test_a_run_that_an_earlier_version_began(tmp_path: Path, facts: Report) -> N
     assert "| waiting |" not in path.read_text(encoding="utf-8")
 
 
-# === Masked words of held-out texts. test_pretrain.py tests the whole report.
+# === Masked words of validation texts. test_pretrain.py tests the whole report.
 
 
 WORDS = ["the", "old", "house", "stands", "near", "a", "river", "where", "people", "fish"]
@@ -197,7 +197,7 @@ def _corpus(*texts: str) -> Corpus:
 def test_ten_texts_with_one_mask_each(task: MaskedLM) -> None:
     rng = np.random.default_rng(0)
     texts = [" ".join(rng.choice(WORDS, 12)) + " ." for _ in range(30)]
-    filled = fill_held_out(task, TOKENIZER, _corpus(*texts), LENGTH)
+    filled = fill_validation_masks(task, TOKENIZER, _corpus(*texts), LENGTH)
     assert len(filled) == 10
     for mask in filled:
         assert mask.text.count("[MASK]") == 1
@@ -207,7 +207,7 @@ def test_ten_texts_with_one_mask_each(task: MaskedLM) -> None:
         assert len(mask.guesses) == 5
         scores = [score for _, score in mask.guesses]
         assert scores == sorted(scores, reverse=True)
-    assert fill_held_out(task, TOKENIZER, _corpus(*texts), LENGTH) == filled
+    assert fill_validation_masks(task, TOKENIZER, _corpus(*texts), LENGTH) == filled
 
 
 def test_only_whole_words_are_asked_for(task: MaskedLM) -> None:
@@ -215,7 +215,7 @@ def test_only_whole_words_are_asked_for(task: MaskedLM) -> None:
     text = "houses rivers unfish morning 7 7 unfish fishing ."
     tokens = TOKENIZER.encode(text).tokens
     assert {"##s", "##ing", "un", "##fish"} < set(tokens)
-    (filled,) = fill_held_out(task, TOKENIZER, _corpus(text), LENGTH)
+    (filled,) = fill_validation_masks(task, TOKENIZER, _corpus(text), LENGTH)
     assert filled.answer == "morning"
 
 
@@ -225,10 +225,12 @@ def test_only_whole_words_are_asked_for(task: MaskedLM) -> None:
 )
 def test_no_text_to_ask(task: Any, text: str) -> None:
     """Texts that are empty, too short, without words or with an unknown word are left out."""
-    assert fill_held_out(task, TOKENIZER, _corpus(text), LENGTH) == []
+    assert fill_validation_masks(task, TOKENIZER, _corpus(text), LENGTH) == []
 
 
 def test_texts_fit_the_length_that_was_trained(task: MaskedLM) -> None:
     short = "people fish in the river where people fish"
-    filled = fill_held_out(task, TOKENIZER, _corpus(short, f"{short} in the early morning"), 10)
+    filled = fill_validation_masks(
+        task, TOKENIZER, _corpus(short, f"{short} in the early morning"), 10
+    )
     assert [mask.text.replace("[MASK]", mask.answer) for mask in filled] == [short]

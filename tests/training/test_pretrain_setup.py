@@ -17,7 +17,7 @@ from bert_keras.training.prepare import prepare
 from bert_keras.training.pretrain_recipe import PretrainRecipe, load_recipe
 from bert_keras.training.pretrain_setup import (
     TrainingCorpora,
-    check_held_out,
+    check_validation_split,
     evaluation_batches,
     open_corpora,
 )
@@ -36,20 +36,20 @@ def test_entropy_of_known_frequencies() -> None:
 
 def test_cross_entropy_under_smoothed_training_frequencies() -> None:
     train = np.array([2, 2, 3, 0], np.int32)
-    held_out = np.array([2, 4, 1], np.int32)  # 4 is not among the training tokens
+    validation = np.array([2, 4, 1], np.int32)  # 4 is not among the training tokens
 
     # Smoothed frequencies of the ids 2, 3 and 4: (2 + 1) / 6, (1 + 1) / 6, (0 + 1) / 6.
     expected = -(math.log(3 / 6) + math.log(1 / 6)) / 2
-    assert pretrain_setup.cross_entropy(train, held_out, (0, 1), 5) == pytest.approx(expected)
+    assert pretrain_setup.cross_entropy(train, validation, (0, 1), 5) == pytest.approx(expected)
 
 
 def test_cross_entropy_is_never_below_the_entropy() -> None:
     rng = np.random.default_rng(0)
-    train, held_out = rng.zipf(1.5, (2, 5_000)) % 50
-    entropy = pretrain_setup.entropy(held_out, (0, 1))
+    train, validation = rng.zipf(1.5, (2, 5_000)) % 50
+    entropy = pretrain_setup.entropy(validation, (0, 1))
 
-    assert pretrain_setup.cross_entropy(train, held_out, (0, 1), 50) > entropy
-    assert pretrain_setup.cross_entropy(held_out, held_out, (0, 1), 50) == pytest.approx(
+    assert pretrain_setup.cross_entropy(train, validation, (0, 1), 50) > entropy
+    assert pretrain_setup.cross_entropy(validation, validation, (0, 1), 50) == pytest.approx(
         entropy, abs=0.01
     )
 
@@ -104,7 +104,7 @@ def _open(recipe: PretrainRecipe, **values: object) -> TrainingCorpora:
 def test_prepared_into_the_folder_once(recipe: PretrainRecipe, text_file: Path) -> None:
     first = _open(recipe)
     assert first.train.directory == PretrainFolder(recipe).corpus / "train"
-    assert (first.train.num_documents, first.held_out.num_documents) == (16, 4)
+    assert (first.train.num_documents, first.validation.num_documents) == (16, 4)
     assert first.tokenizer.vocab_size == recipe.vocab_size
     again = _open(recipe, corpus=str(text_file.with_name("removed since.txt")))
     assert again.train.fingerprint == first.train.fingerprint
@@ -117,7 +117,7 @@ def test_a_demo_corpus_does_not_name_its_folder(
     for module in (demo_corpus, pretrain_setup):
         monkeypatch.setattr(module, "demo_documents", lambda: [sentences(1).splitlines()] * 20)
     corpora = _open(recipe, corpus="demo", vocab_size=100)
-    for corpus in (corpora.train, corpora.held_out):
+    for corpus in (corpora.train, corpora.validation):
         assert [file["name"] for file in corpus.manifest["origin"]["files"]] == ["demo.txt"]
 
 
@@ -173,13 +173,13 @@ def test_a_prepared_corpus_is_used_in_place(recipe: PretrainRecipe, prepared: Pa
     before = {path: path.stat().st_mtime_ns for path in prepared.rglob("*")}
     corpora = _open(recipe, corpus=str(prepared))
     assert corpora.train.directory == prepared / "train"
-    assert corpora.held_out.num_documents == 2
+    assert corpora.validation.num_documents == 2
     assert corpora.tokenizer.vocab_size == 250
     assert not Path(recipe.out).exists()
     assert {path: path.stat().st_mtime_ns for path in prepared.rglob("*")} == before
 
 
-def test_a_prepared_corpus_without_held_out_documents(
+def test_a_prepared_corpus_without_validation_documents(
     recipe: PretrainRecipe, prepared: Path, tmp_path: Path
 ) -> None:
     folder = shutil.copytree(prepared, tmp_path / "corpus")
@@ -195,28 +195,28 @@ def test_the_examples_are_what_the_recipe_wants(recipe: PretrainRecipe, prepared
     )
     examples = corpora.examples(recipe)
     assert examples.corpus is corpora.train
-    assert corpora.examples(recipe, held_out=True).corpus is corpora.held_out
+    assert corpora.examples(recipe, validation=True).corpus is corpora.validation
     x, y, _ = examples.batch(0, 0)
     assert x["token_ids"].shape == (recipe.batch_size, recipe.sequence_length)
     assert y["mlm"].shape == (recipe.batch_size, 3)
     assert set(y) == {"mlm", "sop"}
 
 
-def test_too_little_held_out_text_is_named(recipe: PretrainRecipe, prepared: Path) -> None:
+def test_too_little_validation_text_is_named(recipe: PretrainRecipe, prepared: Path) -> None:
     corpora = _open(recipe, corpus=str(prepared))
-    one = dataclasses.replace(corpora, held_out=type(corpora.train).from_ids([[[9, 9]]]))
-    with pytest.raises(DataError, match=r"^1 held-out documents \(validation_split=\): "):
-        one.examples(recipe, held_out=True)
+    one = dataclasses.replace(corpora, validation=type(corpora.train).from_ids([[[9, 9]]]))
+    with pytest.raises(DataError, match=r"^1 documents of validation_split=: "):
+        one.examples(recipe, validation=True)
 
 
-def test_held_out_text_smaller_than_a_batch(recipe: PretrainRecipe, prepared: Path) -> None:
-    """Held-out text may give a smaller batch; training text must give a whole one."""
+def test_validation_text_smaller_than_a_batch(recipe: PretrainRecipe, prepared: Path) -> None:
+    """Validation text may give a smaller batch; training text must give a whole one."""
     corpora = _open(recipe, corpus=str(prepared))
     large = dataclasses.replace(recipe, batch_size=10_000)
-    held_out = corpora.examples(large, held_out=True)
-    count = len(corpora.examples(recipe, held_out=True).plan(0))
-    assert held_out.batch_size == count == len(held_out.batch(0, 0)[0]["token_ids"])
-    assert evaluation_batches(large, held_out) == 1
+    validation = corpora.examples(large, validation=True)
+    count = len(corpora.examples(recipe, validation=True).plan(0))
+    assert validation.batch_size == count == len(validation.batch(0, 0)[0]["token_ids"])
+    assert evaluation_batches(large, validation) == 1
     with pytest.raises(DataError, match=r"^18 documents to train on: .* fewer examples than one"):
         corpora.examples(large)
 
@@ -225,7 +225,7 @@ def test_held_out_text_smaller_than_a_batch(recipe: PretrainRecipe, prepared: Pa
     ("documents", "loss", "needed"),
     [(1, "mlm", 1), (1, "nsp", 2), (4, "nsp", 2), (0, "mlm", 1)],
 )
-def test_too_few_held_out_documents(
+def test_too_few_validation_documents(
     recipe: PretrainRecipe, tmp_path: Path, documents: int, loss: str, needed: int
 ) -> None:
     """Too few documents are an error before sentences are split and a vocabulary is learned."""
@@ -238,27 +238,29 @@ def test_too_few_held_out_documents(
         "layout": "text",
     }
     changed = dataclasses.replace(recipe, **values)
-    message = rf"needs {needed} held-out documents" if documents else "no text"
+    message = rf"needs {needed} validation documents" if documents else "no text"
     with pytest.raises(DataError, match=message):
-        check_held_out(changed)
+        check_validation_split(changed)
     with pytest.raises(DataError, match=message):
         _open(recipe, **values)
     assert not PretrainFolder(recipe).corpus.exists()
 
 
-def test_enough_held_out_documents(recipe: PretrainRecipe, prepared: Path, tmp_path: Path) -> None:
-    check_held_out(recipe)
-    check_held_out(dataclasses.replace(recipe, corpus="demo", validation_split=0.02))
-    check_held_out(dataclasses.replace(recipe, corpus=str(prepared)))
+def test_enough_validation_documents(
+    recipe: PretrainRecipe, prepared: Path, tmp_path: Path
+) -> None:
+    check_validation_split(recipe)
+    check_validation_split(dataclasses.replace(recipe, corpus="demo", validation_split=0.02))
+    check_validation_split(dataclasses.replace(recipe, corpus=str(prepared)))
     folder = shutil.copytree(prepared, tmp_path / "corpus")
     shutil.rmtree(folder / "held_out")
     with pytest.raises(UsageError, match="prepared with validation_split=0"):
-        check_held_out(dataclasses.replace(recipe, corpus=str(folder)))
+        check_validation_split(dataclasses.replace(recipe, corpus=str(folder)))
 
 
 def test_how_much_is_evaluated(recipe: PretrainRecipe, prepared: Path) -> None:
-    held_out = _open(recipe, corpus=str(prepared)).examples(recipe, held_out=True)
+    validation = _open(recipe, corpus=str(prepared)).examples(recipe, validation=True)
     few = dataclasses.replace(recipe, eval_examples=recipe.batch_size + 1)
-    assert evaluation_batches(few, held_out) == 2
+    assert evaluation_batches(few, validation) == 2
     many = dataclasses.replace(recipe, eval_examples=10**6)
-    assert evaluation_batches(many, held_out) == held_out.num_batches(0)
+    assert evaluation_batches(many, validation) == validation.num_batches(0)

@@ -35,12 +35,12 @@ def _shown(console: Console) -> str:
     return console.file.getvalue()
 
 
-def test_plain_lines_come_every_ten_seconds_and_at_reports(time: _Clock) -> None:
+def test_plain_lines_come_every_ten_seconds_and_at_intervals(time: _Clock) -> None:
     console = _console()
     with Progress(1_000, console=console) as shown:
         for step in range(1, 31):
             time.now += 1
-            shown.update(step, {"loss": 8.0 - step / 10}, report=step == 15)
+            shown.update(step, {"loss": 8.0 - step / 10}, ends_interval=step == 15)
 
     assert [line.split("  ")[0] for line in _shown(console).splitlines()] == [
         "step 10/1,000 (1 %)",
@@ -65,7 +65,7 @@ def test_a_plain_line_has_every_value_that_is_known(time: _Clock) -> None:
     with Progress(100, 10, console=console) as shown:
         shown.update(11, values)
         time.now += 2
-        shown.update(15, report=True)
+        shown.update(15, ends_interval=True)
 
     assert _shown(console) == (
         "step 15/100 (15 %)  loss 6.250 = MLM 5.500 + NSP 0.750  MLM accuracy 12.3 %"
@@ -81,21 +81,21 @@ def test_what_is_no_step_is_shown_until_the_next_one(time: _Clock) -> None:
         for done in range(0, 41, 10):
             shown.aside(done, 40, "measuring")
             time.now += 6
-        shown.update(50, {"val_score": 0.75}, report=True)
+        shown.update(50, {"val_score": 0.75}, ends_interval=True)
         shown.aside(3, None, "writing")
 
     assert _shown(console).splitlines() == [
         "step 50/100 (50 %)  loss 1.500",
         "step 50/100 (50 %)  loss 1.500  measuring 20/40 (50 %)",
         "step 50/100 (50 %)  loss 1.500  measuring 40/40 (100 %)",
-        "step 50/100 (50 %)  loss 1.500  dev score 0.7500",
+        "step 50/100 (50 %)  loss 1.500  validation score 0.7500",
     ]
 
 
 def test_a_terminal_shows_at_once_that_something_is_no_step() -> None:
     console = _console(terminal=True)
     with Progress(100, console=console) as shown:
-        shown.update(50, {"loss": 1.5}, report=True)
+        shown.update(50, {"loss": 1.5}, ends_interval=True)
         shown.aside(0, 40, "measuring")
         assert "measuring 0/40 (0 %)" in _shown(console)
 
@@ -126,12 +126,21 @@ def test_the_time_left_is_of_the_trainings_that_follow_too(time: _Clock) -> None
 def test_the_loss_is_shown_as_the_sum_that_it_is(values: dict[str, float], text: str) -> None:
     console = _console()
     with Progress(10, console=console) as shown:
-        shown.update(5, values, report=True)
+        shown.update(5, values, ends_interval=True)
     assert _shown(console) == f"step 5/10 (50 %)  {text}\n"
 
 
 @pytest.mark.parametrize("terminal", [False, True])
-def test_an_older_measurement_says_of_which_step_it_is(time: _Clock, terminal: bool) -> None:
+@pytest.mark.parametrize(
+    ("values", "last_value"),
+    [
+        ({"val_mlm_loss": 2.5, "val_nsp_accuracy": 0.5}, "NSP accuracy 50.0 %"),
+        ({"val_score": 0.25}, "spearman 0.2500"),
+    ],
+)
+def test_an_older_measurement_says_of_which_step_it_is(
+    time: _Clock, terminal: bool, values: dict[str, float], last_value: str
+) -> None:
     def shown_at(step: int, values: dict[str, float]) -> str:
         time.now += 20
         console.file.seek(0)
@@ -141,13 +150,11 @@ def test_an_older_measurement_says_of_which_step_it_is(time: _Clock, terminal: b
 
     console = _console(terminal=terminal)
     with Progress(9_000, score_name=lambda: "spearman", console=console) as shown:
-        text = shown_at(1_000, {"val_mlm_loss": 2.5, "val_nsp_accuracy": 0.5, "val_score": 0.25})
-        assert "spearman 0.2500" in text
+        text = shown_at(1_000, values)
+        assert last_value in text
         assert "(step" not in text
-        text = shown_at(1_010, {"loss": 1.0})
-        assert "NSP accuracy 50.0 % (step 1,000)" in text
-        assert "spearman 0.2500 (step 1,000)" in text
-        assert "(step" not in shown_at(2_000, {"val_mlm_loss": 2.4})
+        assert f"{last_value} (step 1,000)" in shown_at(1_010, {"loss": 1.0})
+        assert "(step" not in shown_at(2_000, values)
 
 
 @pytest.mark.parametrize("terminal", [False, True])
@@ -181,7 +188,7 @@ def test_a_terminal_gets_a_live_display() -> None:
     with Progress(1_000, console=console) as shown:
         assert "the first steps take longest" in _shown(console)
         shown.note("[MASK] filled")
-        shown.update(500, {"loss": 5.5, "nsp_accuracy": 0.5}, report=True)
+        shown.update(500, {"loss": 5.5, "nsp_accuracy": 0.5}, ends_interval=True)
 
     text = _shown(console)
     assert "[MASK] filled" in text
@@ -196,7 +203,7 @@ def test_no_color_is_respected(monkeypatch: pytest.MonkeyPatch) -> None:
             file=io.StringIO(), force_terminal=True, color_system="standard", _environ=environment
         )
         with Progress(10, console=console) as shown:
-            shown.update(5, {"loss": 1.0}, report=True)
+            shown.update(5, {"loss": 1.0}, ends_interval=True)
         return _shown(console)
 
     assert "\x1b[9" in picture()
@@ -262,7 +269,7 @@ def test_a_display_that_cannot_be_written_ends_no_training(time: _Clock, termina
     with Progress(4, console=console) as shown:
         for step in range(1, 5):
             time.now += 20
-            shown.update(step, {"loss": 1.0}, report=True)
+            shown.update(step, {"loss": 1.0}, ends_interval=True)
             shown.aside(1, 2, "measuring")
             shown.note("a line")
             done.append(step)

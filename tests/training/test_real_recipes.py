@@ -62,4 +62,4 @@ def test_every_recipe_reads_its_files(name: str, shared_data: Path) -> None:
     else:
         assert data.labels is None
     header = " ".join(_header(name).split())
-    assert "Result:" not in header or f", on {len(data.dev):,} " in header
+    assert "Result:" not in header or f", on {len(data.validation):,} " in header

@@ -95,10 +95,10 @@ def test_the_batches_are_those_of_the_examples(examples: SupervisedExamples) -> 
     assert index == 6
 
 
-# === Values that are logged at the end of a report
+# === Values that are logged at the end of a logging interval
 
 
-REPORT_EVERY = 4
+LOG_EVERY = 4
 RATE = 0.125
 
 
@@ -114,14 +114,14 @@ def screen() -> io.StringIO:
 
 @pytest.fixture
 def callback(tmp_path: Path, screen: io.StringIO) -> WriteMetrics:
-    """Return a callback at the start of the fourth report, with 100 tokens in each step."""
+    """Return a callback at the start of the fourth interval, with 100 tokens in each step."""
     model = _Model()
     model.compile(keras.optimizers.SGD(RATE))
     callback = WriteMetrics(
         MetricsLog(tmp_path / "metrics.jsonl"),
         MetricsLog(tmp_path / "speed.jsonl"),
         Progress(100, console=Console(file=screen, width=200)),
-        log_every=REPORT_EVERY,
+        log_every=LOG_EVERY,
         tokens_per_step=100.0,
         padding_share=0.25,
         waited=lambda _: 0.05,
@@ -136,16 +136,16 @@ def _record(path: Path) -> dict[str, Any]:
     return json.loads(line)
 
 
-def test_a_report(
+def test_an_interval(
     callback: WriteMetrics, tmp_path: Path, screen: io.StringIO, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     start = callback._start
     monkeypatch.setattr("bert_keras.training.training_loop.perf_counter", lambda: start + 0.05)
-    callback.on_train_batch_begin(REPORT_EVERY - 1)
+    callback.on_train_batch_begin(LOG_EVERY - 1)
     clock = start + 0.5
     monkeypatch.setattr("bert_keras.training.training_loop.perf_counter", lambda: clock)
-    callback.on_train_batch_end(REPORT_EVERY - 1, {"loss": 3.0})
-    # The evaluation runs before the end of the report. Its time must not count.
+    callback.on_train_batch_end(LOG_EVERY - 1, {"loss": 3.0})
+    # The evaluation runs before the end of the interval. Its time must not count.
     monkeypatch.setattr("bert_keras.training.training_loop.perf_counter", lambda: clock + 100)
     callback.on_epoch_end(3, {"loss": np.float32(2.5), "mlm_loss": 2.0, "mlm_accuracy": 0.5})
 
@@ -204,14 +204,14 @@ def test_the_evaluation_is_shown(
     callback.on_test_begin()
     callback.on_test_batch_end(0)
     assert [line.split("  ")[1] for line in screen.getvalue().splitlines()] == [
-        f"measuring held-out batch {number}" for number in ("…", 1)
+        f"measuring validation batch {number}" for number in ("…", 1)
     ]
 
 
 def test_in_fit_the_steps_are_numbered_through(tmp_path: Path, callback: WriteMetrics) -> None:
     model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)])
     model.compile("sgd", "mse", run_eagerly=True)
-    x = np.ones((2 * REPORT_EVERY, 2), np.float32)
+    x = np.ones((2 * LOG_EVERY, 2), np.float32)
     options: dict[str, Any] = {"batch_size": 2, "verbose": 0, "callbacks": [callback]}
     model.fit(x, x[:, :1], initial_epoch=1, epochs=3, **options)
     lines = (tmp_path / "metrics.jsonl").read_text().splitlines()
@@ -282,8 +282,8 @@ def test_a_signal_ends_a_training_after_a_checkpoint(
     with pytest.raises(Stopped, match="Stopped by SIGTERM after a checkpoint") as stopped:
         fitting.run(
             5,
-            seen={"tokens": 1, "batches": 1, "padding_share": 0.0},
-            more=dict,
+            statistics={"tokens": 1, "batches": 1, "padding_share": 0.0},
+            extra_state=dict,
             callbacks=[raised],
             checkpoint_every=9,
             workers=1,

@@ -140,7 +140,7 @@ class Questions(tf.Module):
         first += tf.gather(pieces.row_starts(), source)
         shown = tf.ragged.range(first, first + size)
         question = tf.gather(question_ids, source)
-        inputs = self._tokenizer.framed(
+        inputs = self._tokenizer.add_special_tokens(
             question,
             shown.with_flat_values(tf.gather(pieces.flat_values, shown.flat_values)),
         )

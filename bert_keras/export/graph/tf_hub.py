@@ -144,14 +144,14 @@ class _PackInputs(_Module):
             `input_word_ids`, `input_mask` and `input_type_ids`, int32 [batch, length].
         """
         rows = [part if part.ragged_rank == 1 else part.merge_dims(1, 2) for part in inputs]
-        framed = self._tokenizer.framed(*_trimmed(rows, length - len(rows) - 1))
+        model_inputs = self._tokenizer.add_special_tokens(*_trimmed(rows, length - len(rows) - 1))
         fills = {features.TOKEN_IDS: self._tokenizer.pad_id}
-        missing = length - tf.shape(framed[features.TOKEN_IDS])[1]
+        missing = length - tf.shape(model_inputs[features.TOKEN_IDS])[1]
         padded = {
             name: tf.pad(
                 values, tf.stack([[0, 0], [0, missing]]), constant_values=fills.get(name, 0)
             )
-            for name, values in framed.items()
+            for name, values in model_inputs.items()
         }
         return features.rename(padded, features.TF_HUB)
 

@@ -156,7 +156,7 @@ class Entities(tf.Module):
         pieces = self._tokenizer.pieces(words.texts, special_tokens_in_text=False)
         begins, ends = self._windows(pieces, words.splits)
         rows = tf.ragged.range(begins, ends)
-        inputs = self._tokenizer.framed(
+        inputs = self._tokenizer.add_special_tokens(
             rows.with_flat_values(tf.gather(pieces.flat_values, rows.flat_values))
         )
         (logits,) = call_in_parts(

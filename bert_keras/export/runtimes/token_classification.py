@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from bert_keras import features, file_io
-from bert_keras.data.model_inputs import framed
+from bert_keras.data.model_inputs import add_special_tokens
 from bert_keras.inference import token_classification
 from bert_keras.inference.token_classification import entity_tags
 from bert_keras.predictor import Predictor
@@ -46,7 +46,7 @@ def rules_of(predictor: Predictor) -> dict[str, Any]:
     """
     labels = predictor.label_names
     tags = entity_tags(labels)
-    ids, _, offset = framed(predictor.tokenizer, [])
+    ids, _, offset = add_special_tokens(predictor.tokenizer, [])
     attached = _class(token_classification.is_attached)
     return {
         "output": features.TAGS,

@@ -9,11 +9,11 @@ Result:   on test.txt, mean of three seeds (`python -m benchmarks.d2l`): MLM los
 
 PATH is the folder of WikiText-2. Name the file valid.txt, not the folder: its other files would be
 trained on too, and test.txt is kept for measuring. The recipe then learns a subword vocabulary and
-holds out a tenth of the documents of valid.txt.
+takes a tenth of the documents of valid.txt for validation.
 
 The size, the batch and the number of steps are those of the book "Dive into Deep Learning". The
 result above is of the book's own text and vocabulary. In a clone of the repository, these commands
-write them as a corpus (valid.txt to train on, test.txt held out), and train on it:
+write them as a corpus (valid.txt to train on, test.txt for validation), and train on it:
 
     python -m benchmarks.d2l --data PATH --prepare corpora/d2l
     bert-keras pretrain d2l_wikitext2

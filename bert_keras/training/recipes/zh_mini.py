@@ -3,7 +3,7 @@
 Command:  bert-keras pretrain zh_mini corpus=../shared/data/zh_corpus
 Hardware: 2 CPU cores (AVX-512), TensorFlow 2.21
 Time:     17 minutes, 2026-11-21; 6,604 tokens/s
-Result:   on 26 held-out documents: MLM loss 5.539 nats, 0.92 under their unigram entropy (6.455),
+Result:   on 26 validation documents: MLM loss 5.539 nats, 0.92 under their unigram entropy (6.455),
           MLM accuracy 18.3 %; NSP accuracy 74.1 % on 928 pairs (2026-11-22, beside other work)
 
 The text is a modern Chinese translation of the Chinese histories. The loss was still falling.

@@ -12,9 +12,9 @@ from bert_keras import file_io, metrics
 from bert_keras.data import (
     Question,
     SupervisedExamples,
+    num_training_rows,
     question_examples,
     read_squad,
-    rows_to_learn,
 )
 from bert_keras.errors import DataError
 from bert_keras.models import BertEncoder, QuestionAnswerer, Task
@@ -39,7 +39,8 @@ class QuestionAnsweringTask(FinetuningTask):
         """Options of the search for answers.
 
         With `no_answer`, a question has no answer if that is more likely than the best span by more
-        than a threshold. This is the best threshold on dev, or 0 if the model was not measured.
+        than a threshold. This is the best threshold on the validation examples. It is 0 if the
+        model was not measured.
         """
         options = {theirs: getattr(self.recipe, ours) for ours, theirs in _OPTIONS.items()}
         if self.recipe.no_answer:
@@ -55,15 +56,15 @@ class QuestionAnsweringTask(FinetuningTask):
         return list(questions)
 
     def split(self, data: list[Question], share: float) -> tuple[list[Question], list[Question]]:
-        """Hold out whole articles, so that the model has learned no part of their texts."""
+        """Split by whole articles, so that the model has learned no part of their texts."""
         articles = list(dict.fromkeys(_article(question) for question in data))
-        first = set(articles[: rows_to_learn(len(articles), share)])
+        first = set(articles[: num_training_rows(len(articles), share)])
         return (
             [question for question in data if _article(question) in first],
             [question for question in data if _article(question) not in first],
         )
 
-    def learned(self, data: list[Question]) -> list[Question]:
+    def trainable_examples(self, data: list[Question]) -> list[Question]:
         """Return the questions with an answer, or with `no_answer` all; print how many are not."""
         if self.recipe.no_answer:
             return data
@@ -119,8 +120,8 @@ class QuestionAnsweringTask(FinetuningTask):
     def evaluate(self, predictor: Predictor, data: list[Question]) -> Evaluation:
         """Compute exact match and F1 by the official rules of SQuAD or CMRC.
 
-        With `no_answer` (SQuAD 2.0) the threshold of dev is used. If the model was not measured on
-        dev, the best threshold for these questions is used.
+        With `no_answer` (SQuAD 2.0) the validation threshold is used. If the model was not
+        measured, the best threshold for these questions is used.
         """
         recipe = self.recipe
         spans = self._answers(predictor, data, null_threshold=None)
@@ -182,7 +183,7 @@ class QuestionAnsweringTask(FinetuningTask):
 
     @property
     def _threshold(self) -> float | None:
-        """Threshold of "no answer" that was best on dev; None if it is not known or not used."""
+        """Best validation threshold of "no answer"; None if it is not known or not used."""
         return self.measured.get(_THRESHOLD) if self.recipe.no_answer else None
 
     def _answers(

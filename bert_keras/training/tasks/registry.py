@@ -39,7 +39,7 @@ def task_of(
 
     Args:
         recipe: gives the name of the task, and its values.
-        measured: metrics of the model on dev; None if it was not measured.
+        measured: metrics of the model on the validation examples; None if it was not measured.
         measures: whether the task will compute metrics, which may need further packages.
 
     Raises:

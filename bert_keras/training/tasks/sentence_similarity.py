@@ -166,9 +166,9 @@ _TOGETHER = 1024  # number of first texts to compare with all second texts at on
 class RetrievalTask(TextTask):
     """Task of a `SentenceEncoder` that finds the second text of a first one.
 
-    It is trained with in-batch negatives. Each first text of dev is compared with all second texts.
-    The metrics are the share whose right text is nearest ("accuracy") and the mean reciprocal rank
-    ("mrr"; Voorhees, 1999).
+    It is trained with in-batch negatives. Each first validation text is compared with all second
+    validation texts. The metrics are the share whose right text is nearest ("accuracy") and the
+    mean reciprocal rank ("mrr"; Voorhees, 1999).
     """
 
     packages: ClassVar[tuple[str, ...]] = ()

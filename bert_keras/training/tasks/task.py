@@ -13,7 +13,13 @@ from typing import Any, ClassVar
 
 from bert_keras import file_io
 from bert_keras.checkpoints import family_head
-from bert_keras.data import SupervisedExamples, Texts, read_table, rows_to_learn, validation_split
+from bert_keras.data import (
+    SupervisedExamples,
+    Texts,
+    num_training_rows,
+    read_table,
+    validation_split,
+)
 from bert_keras.errors import DataError
 from bert_keras.models import BertEncoder, Task
 from bert_keras.predictor import Predictor, column_of
@@ -84,8 +90,8 @@ class FinetuningTask(abc.ABC):
 
     Args:
         recipe: values of the run.
-        measured: metrics of the model on dev, which options such as a threshold are taken from;
-            None before it was measured.
+        measured: metrics of the model on the validation examples; None before it was measured.
+            Options such as a threshold are taken from them.
     """
 
     extension: ClassVar[str] = "tsv"  # extension of the file of predictions
@@ -135,10 +141,10 @@ class FinetuningTask(abc.ABC):
 
     def split(self, data: Any, share: float) -> tuple[Any, Any]:
         """Return the examples to train on, and the last `share` of them to measure on."""
-        count = rows_to_learn(len(data), share)
+        count = num_training_rows(len(data), share)
         return self.take(data, range(count)), self.take(data, range(count, len(data)))
 
-    def learned(self, data: Any) -> Any:
+    def trainable_examples(self, data: Any) -> Any:
         """Return the examples that the model can learn from."""
         return data
 

@@ -37,7 +37,7 @@ def encoder(request: pytest.FixtureRequest, tokenizer: Tokenizer) -> BertEncoder
 
 @pytest.fixture
 def kind() -> Callable[..., Any]:
-    """Return a function that makes a fine-tuning task, with the values measured on dev."""
+    """Return a function that makes a fine-tuning task, with its validation metrics."""
 
     def make(task: str, measured: Any = None, **values: Any) -> FinetuningTask:
         values = {"max_length": 16, "train": "train"} | values

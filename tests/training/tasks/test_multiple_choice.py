@@ -20,8 +20,8 @@ def test_choices(kind, tokenizer, encoder, predictor, tmp_path: Path) -> None:
     made = kind("multiple_choice")
     assert made.read(str(path)).answers == (1,)
     assert made.read(str(path), labelled=False).answers is None
-    train, dev = made.split(_CHOICES, 0.3)
-    assert (train.prompts, dev.answers, dev.places) == (["a", "b"], [1], ["f:3"])
+    train, validation = made.split(_CHOICES, 0.3)
+    assert (train.prompts, validation.answers, validation.places) == (["a", "b"], [1], ["f:3"])
     assert set(made.build(encoder, None).output) == {CHOICE}
     options = {"segments": True, "batch_size": 3, "multiple_of": 8, "seed": None}
     x, y, _ = made.examples(tokenizer, _CHOICES, None, **options).batch(0, 0)

@@ -55,8 +55,8 @@ def test_no_article_is_on_both_sides(tmp_path: Path, kind, capsys) -> None:
     made = kind("question_answering")
     data = made.read(_squad(tmp_path))
     assert "2 articles, 4 paragraphs, 4 questions" in capsys.readouterr().out
-    train, dev = made.split(data, 0.1)
-    assert ([q.id for q in train], [q.id for q in dev]) == (["00", "01"], ["10", "11"])
+    train, validation = made.split(data, 0.1)
+    assert ([q.id for q in train], [q.id for q in validation]) == (["00", "01"], ["10", "11"])
     assert [q.id for q in made.take(data, [2, 0])] == ["10", "00"]
     # questions of one article stay in one part
     assert made.split(made.take(data, [0, 1]), 0.5)[0] == []
@@ -64,8 +64,8 @@ def test_no_article_is_on_both_sides(tmp_path: Path, kind, capsys) -> None:
 
 def test_questions_without_a_place_are_parted_by_text(kind) -> None:
     data = [Question(str(i), "q", "ab"[i // 2]) for i in range(4)]
-    train, dev = kind("question_answering").split(data, 0.5)
-    assert ([q.id for q in train], [q.id for q in dev]) == (["0", "1"], ["2", "3"])
+    train, validation = kind("question_answering").split(data, 0.5)
+    assert ([q.id for q in train], [q.id for q in validation]) == (["0", "1"], ["2", "3"])
 
 
 def test_examples_and_model(kind, tokenizer, encoder) -> None:
@@ -81,9 +81,9 @@ def test_examples_and_model(kind, tokenizer, encoder) -> None:
 
 def test_what_always_answers_learns_no_silence(kind, capsys) -> None:
     data = [_asked("0"), _asked("1", "")]
-    assert kind("question_answering", no_answer=True).learned(data) == data
+    assert kind("question_answering", no_answer=True).trainable_examples(data) == data
     assert capsys.readouterr().out == ""
-    assert kind("question_answering").learned(data) == data[:1]
+    assert kind("question_answering").trainable_examples(data) == data[:1]
     assert capsys.readouterr().out.startswith("1 questions without an answer are not learned")
 
 

@@ -61,9 +61,9 @@ def test_quotes(name: str, quoting: str, text: str, tmp_path: Path, kind) -> Non
 
 def test_splitting_and_taking_keep_rows_together(kind) -> None:
     data = Texts(list("abcd"), list("efgh"), list("1234"), [f"x:{i}" for i in range(4)])
-    train, dev = kind("text_classification").split(data, 0.3)
-    assert (train.texts, dev.texts) == (["a", "b", "c"], ["d"])
-    assert (dev.pairs, dev.targets, dev.places) == (["h"], ["4"], ["x:3"])
+    train, validation = kind("text_classification").split(data, 0.3)
+    assert (train.texts, validation.texts) == (["a", "b", "c"], ["d"])
+    assert (validation.pairs, validation.targets, validation.places) == (["h"], ["4"], ["x:3"])
     some = kind("text_classification").take(Texts(list("abcd")), [2, 0])
     assert (some.texts, some.pairs, some.targets, some.places) == (["c", "a"], None, None, ())
 
@@ -71,9 +71,9 @@ def test_splitting_and_taking_keep_rows_together(kind) -> None:
 def test_pairs_of_one_first_text_stay_together(kind) -> None:
     firsts = [f"t{number // 3}" for number in range(30)]
     data = Texts(firsts, [f"p{number}" for number in range(30)], ["x", "y"] * 15)
-    train, dev = kind("text_classification").split(data, 0.3)
-    assert (len(train), len(dev)) == (21, 9)
-    assert not set(train.texts) & set(dev.texts)
+    train, validation = kind("text_classification").split(data, 0.3)
+    assert (len(train), len(validation)) == (21, 9)
+    assert not set(train.texts) & set(validation.texts)
     alone = kind("text_classification").split(Texts(["t"] * 4, list("abcd")), 0.25)
     # rows with one first text are split if there is no other text
     assert [len(part) for part in alone] == [3, 1]

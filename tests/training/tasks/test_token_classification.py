@@ -63,8 +63,8 @@ def test_broken_spans_are_read_where_that_is_asked_for(kind, tmp_path: Path) -> 
 
 
 def test_splitting_keeps_sentences_together(kind) -> None:
-    train, dev = kind("token_classification").split(_DATA, 0.5)
-    assert (train.words, dev.words, dev.tags, dev.places) == (
+    train, validation = kind("token_classification").split(_DATA, 0.5)
+    assert (train.words, validation.words, validation.tags, validation.places) == (
         [["a", "bc", "d"]],
         [["e", "f"]],
         [["O", "B-Y"]],

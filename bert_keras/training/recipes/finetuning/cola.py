@@ -1,10 +1,10 @@
-"""Acceptability of a sentence: CoLA; a tenth is held out.
+"""Acceptability of a sentence: CoLA; a tenth is for validation.
 
 Command:  bert-keras finetune cola train=official_train.tsv
           encoder=HANDLE
 Hardware: 2 CPU cores (AVX-512), TensorFlow 2.21
 Time:     4:19, 2026-11-22
-Result:   from all-MiniLM-L6-v2, on 855 held-out examples: Matthews' correlation 0.2482, accuracy
+Result:   from all-MiniLM-L6-v2, on 855 validation examples: Matthews' correlation 0.2482, accuracy
           0.7099, macro F1 0.6183, F1 0.8053
 """
 

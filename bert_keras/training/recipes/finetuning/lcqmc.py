@@ -1,10 +1,10 @@
-"""Paraphrases of Chinese questions: LCQMC's dev part; a tenth of it is held out.
+"""Paraphrases of Chinese questions: LCQMC's dev part; a tenth of it is for validation.
 
 Command:  bert-keras finetune lcqmc train=LCQMC_dev.txt
           encoder=HANDLE
 Hardware: 2 CPU cores (AVX-512), TensorFlow 2.21
 Time:     3:47, 2026-11-22
-Result:   from our own zh_mini, on 880 held-out examples: accuracy 0.7727, macro F1 0.7724,
+Result:   from our own zh_mini, on 880 validation examples: accuracy 0.7727, macro F1 0.7724,
           Matthews' correlation 0.5474, F1 0.7812
 """
 

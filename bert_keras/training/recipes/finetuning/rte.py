@@ -1,10 +1,10 @@
-"""Textual entailment: RTE; a tenth is held out.
+"""Textual entailment: RTE; a tenth is for validation.
 
 Command:  bert-keras finetune rte train=train.tsv
           encoder=HANDLE
 Hardware: 2 CPU cores (AVX-512), TensorFlow 2.21
 Time:     6:00, 2026-11-22
-Result:   from all-MiniLM-L6-v2, on 249 held-out examples: accuracy 0.6104, macro F1 0.6092,
+Result:   from all-MiniLM-L6-v2, on 249 validation examples: accuracy 0.6104, macro F1 0.6092,
           Matthews' correlation 0.2256, F1 0.6312
 """
 

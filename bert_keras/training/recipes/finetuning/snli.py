@@ -1,10 +1,10 @@
-"""Entailment of captions, learned from SNLI's validation part; a tenth of it is held out.
+"""Entailment of captions, learned from SNLI's dev part; a tenth of it is for validation.
 
 Command:  bert-keras finetune snli train=validation.tsv
           encoder=HANDLE
 Hardware: 2 CPU cores (AVX-512), TensorFlow 2.21
 Time:     6:20, 2026-11-22
-Result:   from all-MiniLM-L6-v2, on 985 held-out examples: accuracy 0.8010, macro F1 0.8007,
+Result:   from all-MiniLM-L6-v2, on 985 validation examples: accuracy 0.8010, macro F1 0.8007,
           Matthews' correlation 0.7018
 """
 

@@ -1,10 +1,10 @@
-"""Vectors of sentences, learned from labels of pairs: SNLI's validation part, a tenth held out.
+"""Vectors of sentences, learned from labels of pairs: SNLI's dev part, a tenth for validation.
 
 Command:  bert-keras finetune snli_vectors train=validation.tsv
           encoder=HANDLE
 Hardware: 2 CPU cores (AVX-512), TensorFlow 2.21
 Time:     6:01, 2026-11-22
-Result:   from all-MiniLM-L6-v2, on 985 held-out examples: accuracy 0.6782, macro F1 0.6768,
+Result:   from all-MiniLM-L6-v2, on 985 validation examples: accuracy 0.6782, macro F1 0.6768,
           Matthews' correlation 0.5181
 """
 

@@ -1,10 +1,10 @@
-"""Entities in Wikipedia: Wikigold; the last fifth is held out.
+"""Entities in Wikipedia: Wikigold; the last fifth is for validation.
 
 Command:  bert-keras finetune wikigold train=wikigold.conll.txt
           encoder=HANDLE
 Hardware: 2 CPU cores (AVX-512), TensorFlow 2.21
 Time:     4:43, 2026-11-22
-Result:   from all-MiniLM-L6-v2, on 339 held-out sentences: F1 0.6786, precision 0.6598, recall
+Result:   from all-MiniLM-L6-v2, on 339 validation sentences: F1 0.6786, precision 0.6598, recall
           0.6986, strict F1 0.6896
 """
 
