@@ -183,9 +183,8 @@ def _tokenizer_files(source: Path, target: Path, format: str) -> str:  # noqa: A
         Names of the files, or the reason why there are none, for the user.
     """
     inner = tokenizer_config.encoder_folder(files.transformer_folder(source))
-    is_lowercased = files.lowercases(
-        inner
-    )  # a setting of sentence-transformers, not of the tokenizer
+    # Lowercasing may be a setting of sentence-transformers, beside the tokenizer.
+    is_lowercased = files.lowercases(inner)
     names = [name for name in (*FILES, *backend_files.FILES) if (inner / name).is_file()]
     if not names and not (inner / "assets").is_dir():
         return "none found"

@@ -151,7 +151,7 @@ def test_every_link_leads_somewhere() -> None:
         for page in (ROOT / folder).glob("*.md")
     ]
     for page in (README, *sorted(pages)):
-        for link in re.findall(r"\]\((?!https?:)([^)#]+)", page.read_text(encoding="utf-8")):
+        for link in re.findall(r"\]\((?!https?:)([^)#\s]+)[)#]", page.read_text(encoding="utf-8")):
             assert (page.parent / link).exists(), f"{page.name}: {link}"
 
 

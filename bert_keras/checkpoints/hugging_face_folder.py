@@ -202,8 +202,8 @@ class Folder(Checkpoint):
         for ours in classes:
             if theirs in [[name] for name in self._theirs.class_names(ours)]:
                 # Published BERTs state BertForMaskedLM although they hold the sentence-pair head.
-                by_tensors = self._class_of_tensors() if ours == "MaskedLM" else None
-                return by_tensors or ours
+                is_mlm = hugging_face_names.task_format(ours).is_mlm
+                return (self._class_of_tensors() if is_mlm else None) or ours
         by_tensors = self._class_of_tensors() if theirs in (None, []) else None
         if by_tensors is None:
             raise ArtifactError(

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bert_keras import features, file_io
-from bert_keras.checkpoints import tensors
+from bert_keras.checkpoints import hugging_face_names, tensors
 from bert_keras.checkpoints.checkpoint import Checkpoint, Shapes, encoder_of
 from bert_keras.checkpoints.manifest import json_bytes
 from bert_keras.checkpoints.name_mapping import LeafRule, NameMap
@@ -210,7 +210,7 @@ def write(
     encoder = encoder_of(task)
     has_head = "mlm_variables" in variables
     options: dict[str, Any] = {"activation": None, "layer_norm_epsilon": None}
-    if type(task).__name__ == _WITH_HEAD:
+    if hugging_face_names.task_format(type(task).__name__).is_mlm:
         options = task.options
     parts = [encoder, *([getattr(task, features.MLM)] if has_head else [])]
     weights = {id(weight) for part in parts for weight in part.weights}

@@ -21,10 +21,6 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, cast
 
-from sentencex import (  # pyright: ignore[reportMissingTypeStubs]
-    segment,  # pyright: ignore[reportUnknownVariableType]
-)
-
 from bert_keras import file_io
 from bert_keras.errors import DataError
 from bert_keras.tokenizers.vocabulary import Progress, no_progress
@@ -371,7 +367,9 @@ def sentences_of(text: str, language: str | None = "en") -> list[str]:
         plain = window if window.isascii() else _WIDE_SPACE.sub(" ", window)
         pieces: list[str] = [window]
         if language is not None:
-            pieces = cast("list[str]", segment(language, plain))
+            import sentencex  # pyright: ignore[reportMissingTypeStubs]
+
+            pieces = cast("list[str]", sentencex.segment(language, plain))  # pyright: ignore[reportUnknownMemberType]
         if start + len(window) < len(text):  # the last piece may go on behind the window
             pieces = pieces[:-1] or window.rsplit(maxsplit=1)[:1] or [window]
         for piece in pieces:

@@ -14,6 +14,7 @@ from functools import partial
 from typing import Any, Literal
 
 import jax
+import keras
 from jax import lax
 from jax import numpy as jnp
 from keras import ops
@@ -193,8 +194,9 @@ _ordered.defvjp(_ordered_forward, _ordered_backward)
 
 
 def has_flash(dtype: str) -> bool:
-    """Return whether cuDNN has its kernel for the GPU and this dtype."""
-    return dtype in _HALF and _compute_capability() >= _AMPERE
+    """Return whether cuDNN has its kernel for the GPU and this dtype, and Keras may use it."""
+    is_switched_off = keras.config.is_flash_attention_enabled() is False
+    return dtype in _HALF and _compute_capability() >= _AMPERE and not is_switched_off
 
 
 def attention_kernel(dtype: str, learns_bias: bool) -> str:  # noqa: ARG001
@@ -203,12 +205,14 @@ def attention_kernel(dtype: str, learns_bias: bool) -> str:  # noqa: ARG001
     if has_flash(dtype):
         if not _REFUSALS:
             return (
-                "cuDNN's flash attention, padding as lengths; of rows of several examples and of "
-                "relative positions with a bias, where it takes one"
+                "cuDNN's flash attention, padding as lengths; packed rows and relative positions "
+                "use it with a bias, if cuDNN supports this size"
             )
         why = f"cuDNN's kernel refused, {_REFUSALS[-1]}"
     elif _compute_capability() >= _AMPERE:
         why = f"cuDNN's kernel needs half precision, this is {dtype}"
+        if dtype in _HALF:
+            why = "keras.config.disable_flash_attention() switched cuDNN's kernel off"
     how = "few" if _is_single_cpu() else "all"
     return f"XLA's operations, {how} probabilities in memory at once: {why}"
 

@@ -342,6 +342,16 @@ def main_weight(layer: Any) -> Any:
     return next(weight for weight in layer.weights if weight.name in ("kernel", "embeddings"))
 
 
+def assign_copy(variable: Any, values: Any) -> None:
+    """Assign values to a variable, in memory of its own.
+
+    On JAX, `assign` keeps the array itself. A model in which two variables have one array cannot be
+    trained, because a training step reuses the memory of each variable.
+    """
+    is_kept = keras.backend.backend() == "jax"
+    variable.assign(keras.ops.copy(values) if is_kept else values)
+
+
 def _array(variable: Any) -> Any:
     """Return the value of a variable as a NumPy array."""
     return keras.ops.convert_to_numpy(variable)

@@ -17,7 +17,13 @@ import keras
 from keras import ops
 
 from bert_keras.layers import state
-from bert_keras.layers.state import PlainWeight, adapted, main_weight, plain_weights
+from bert_keras.layers.state import (
+    PlainWeight,
+    adapted,
+    assign_copy,
+    main_weight,
+    plain_weights,
+)
 
 if TYPE_CHECKING:
     from bert_keras.models.encoder import BertEncoder
@@ -191,7 +197,7 @@ def prune_heads(
                 if head not in pruned
             ]
             values = _keep_heads(values, _HEADS[rest], kept, config.head_size)
-        weight.assign(values)
+        assign_copy(weight, values)
     return smaller
 
 
@@ -241,7 +247,7 @@ def keep_layers(
     for weight in smaller.weights:
         block, rest = _split(weight.path)
         path = weight.path if block < 0 else f"block_{chosen[block]}/{rest}"
-        weight.assign(old_weights[path])
+        assign_copy(weight, old_weights[path])
     return smaller
 
 

@@ -14,6 +14,7 @@ from bert_keras import features
 from bert_keras.earlier_names import renamed
 from bert_keras.inference import MaskMethods, PairMethods
 from bert_keras.layers import Generator, PairHead, TokenReplacement, to_be_filled
+from bert_keras.layers.state import assign_copy
 from bert_keras.models.encoder import BertEncoder
 from bert_keras.models.encoder_layers import transformer_blocks
 from bert_keras.models.fill_mask import (
@@ -335,7 +336,7 @@ def _copy(source: Task, target: Task, generated: Mapping[str, str] | None = None
             if path.startswith(start):
                 path = f"{GENERATOR}/{source_start}{path.removeprefix(start)}"
         if weight is not sources[path]:
-            weight.assign(sources[path])
+            assign_copy(weight, sources[path])
 
 
 @keras.saving.register_keras_serializable(package="bert_keras")

@@ -6,6 +6,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import jax
+import keras
 import numpy as np
 import pytest
 from jax import numpy as jnp
@@ -125,6 +126,14 @@ def test_the_kernel_is_told(
     devices = [SimpleNamespace(platform="gpu", compute_capability=capability)]
     monkeypatch.setattr(jax, "devices", lambda: devices)
     assert words in jax_kernels.attention_kernel(dtype, False)
+
+
+def test_it_can_be_switched_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(jax_kernels, "_compute_capability", lambda: 9.0)
+    assert jax_kernels.has_flash("bfloat16")
+    monkeypatch.setattr(keras.config, "is_flash_attention_enabled", lambda: False)
+    assert not jax_kernels.has_flash("bfloat16")
+    assert "switched cuDNN's kernel off" in jax_kernels.attention_kernel("bfloat16", False)
 
 
 def test_an_encoder_tells_it_of_its_own_dtype(monkeypatch: pytest.MonkeyPatch) -> None:

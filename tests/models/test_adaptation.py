@@ -7,13 +7,22 @@ from __future__ import annotations
 
 import importlib.util
 import json
+from collections.abc import Callable
 from typing import Any
 
 import keras
 import numpy as np
 import pytest
 
-from bert_keras import BertEncoder, SequenceClassifier, features, load_checkpoint, save_checkpoint
+from bert_keras import (
+    BertEncoder,
+    Distiller,
+    ElectraPretrainer,
+    SequenceClassifier,
+    features,
+    load_checkpoint,
+    save_checkpoint,
+)
 from bert_keras import optimizer as make_optimizer
 from bert_keras.errors import UsageError
 from bert_keras.models import adaptation
@@ -373,6 +382,46 @@ def test_chosen_layers(encoder: BertEncoder, tmp_path):
     assert reference.difference(numpy(shallow(x)), reference.numpy_outputs(shallow, x)) < 1e-5
     shallow.save_to_preset(tmp_path)
     contracts.assert_same_weights(load_checkpoint(tmp_path), shallow)
+
+
+def _addresses(model: Any) -> set[int]:
+    """Return the places of the weights in memory."""
+    values = [weight.value for weight in model.weights]
+    if keras.backend.backend() == "torch":
+        return {value.data_ptr() for value in values}
+    return {value.unsafe_buffer_pointer() for value in values}
+
+
+_DERIVED: dict[str, Callable[[], tuple[Any, Any]]] = {
+    "keep_layers": lambda: ((whole := BertEncoder(_CONFIG)), whole.keep_layers([0, 2])),
+    "prune_heads": lambda: ((whole := BertEncoder(_CONFIG)), whole.prune_heads({0: [1]})),
+    "to_generator": lambda: (
+        (whole := ElectraPretrainer(BertEncoder(_CONFIG.replace(pooler=False)))),
+        whole.to_generator(),
+    ),
+}
+
+
+@pytest.mark.skipif(
+    keras.backend.backend() == "tensorflow", reason="variables of this backend share no memory"
+)
+@pytest.mark.parametrize("name", _DERIVED)
+def test_a_copy_has_memory_of_its_own(name: str):
+    whole, copy = _DERIVED[name]()
+    assert not _addresses(whole) & _addresses(copy)
+
+
+def test_a_smaller_encoder_learns_from_the_whole_one(encoder: BertEncoder):
+    """One training step of a student that was copied from its teacher."""
+    teacher = SequenceClassifier(encoder, 2)
+    student = SequenceClassifier(encoder.keep_layers([0, 2]), 2)
+    distiller = Distiller(student, teacher)
+    distiller.compile("sgd", **distiller.loss_and_metrics())
+    before = contracts.weights(teacher)
+    x = contracts.inputs_of(teacher, 4)
+    distiller.fit(x, _LABELS, verbose=0)
+    for path, values in contracts.weights(teacher).items():
+        assert values.tobytes() == before[path].tobytes(), path
 
 
 @pytest.mark.parametrize("layers", [0, 4, [], [0, 3], [-1], [1, 0], [0, 0]])
