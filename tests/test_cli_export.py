@@ -47,7 +47,7 @@ def test_export_and_check(call, source: Path, tmp_path: Path) -> None:
     assert done.out.startswith(f"{path}/\n")
     lines = [line for line in done.out.splitlines() if "│" in line]
     row = next(line for line in lines if f"{name}/1" in line).split("│")
-    assert float(row[3]) < 1e-5
+    assert float(row[3].split()[0]) < 1e-5  # with the number of texts, if time was short
     assert f"Predictor ({BACKEND})" in done.out
     assert call("export", source, *options, "--version", 1).code == 2
     done = call("export", source, *options, "--task", "texts")

@@ -14,7 +14,8 @@ from tests.benchmarks.test_embedders import CASES, MAX_LENGTH, TEXTS
 
 
 @pytest.mark.skipif(keras.backend.backend() != "torch", reason="PyTorch's files: backend torch")
-@pytest.mark.parametrize("is_ours", [True, pytest.param(False, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("is_ours", [True, False])
 def test_onnx(is_ours: bool, tiny_preset: Path, tmp_path: Path, transformers) -> None:
     for library in ("onnx", "onnxruntime", "onnxscript"):
         pytest.importorskip(library)

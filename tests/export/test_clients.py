@@ -49,7 +49,7 @@ for name, columns in wanted.items():
     shape = [4, 2] if "options" in columns else [4]
     text = {key: tf.constant(odd) for key in columns}
     if "options" in columns:
-        text["options"] = tf.stack([tf.constant(odd)] * 2, axis=1)
+        text["options"] = tf.stack([tf.constant(odd), tf.constant([b"the test"] * 4)], axis=1)
     keep("odd", run(**text))
     keep("last", run(**{key: values[3:] for key, values in text.items()}))
 results = {n: v.astype("S") if v.dtype == object else v for n, v in results.items()}
