@@ -14,8 +14,9 @@ shown as a share of this peak. Memory is the peak of the allocators. The targets
 peak, and 1.5 times the speed of the peer. The vectors of both libraries are compared with the same
 weights.
 
-bert_keras needs only Keras and JAX here. If JAX has no GPU, a tiny model runs on the processor, and
-PyTorch compiles nothing. Such a run only tests the program: its figures mean nothing.
+bert_keras needs Keras, JAX, tokenizers and safetensors. If JAX has no GPU, a tiny model runs on
+the processor, and PyTorch compiles nothing. Such a run only tests the program: its figures mean
+nothing.
 """
 
 from __future__ import annotations

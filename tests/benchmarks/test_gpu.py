@@ -38,8 +38,8 @@ class NotThere:
 sys.meta_path.insert(0, NotThere())
 """
 _ABSENT = (
-    *("keras_hub", "matplotlib", "safetensors", "sentencex", "sklearn", "tensorflow"),
-    *("tensorflow_text", "tokenizers", "torch", "transformers", "typer"),
+    *("keras_hub", "matplotlib", "sentencex", "sklearn", "tensorflow", "tensorflow_text"),
+    *("torch", "transformers", "typer"),
 )
 
 
