@@ -324,15 +324,17 @@ def check(
 
 
 class PickledTensors(Tensors):
-    """A pytorch_model.bin, read with PyTorch's `weights_only`, which runs no code of the file.
+    """The tensors of a pytorch_model.bin, all read into memory when it is opened.
+
+    PyTorch reads the file with `weights_only`, which runs no code of the file.
 
     Args:
         path: path of the file.
-        rename: see `TensorFile`.
+        rename: maps the name of a tensor in the file to the name used by callers.
 
     Raises:
-        ArtifactError: if PyTorch cannot read the file, or it is not a dictionary of whole, dense
-            tensors.
+        ArtifactError: if PyTorch cannot read the file, it is not a dictionary of whole, dense
+            tensors, or two tensors get the same name.
         ImportError: if PyTorch is not installed.
     """
 
@@ -353,7 +355,7 @@ class PickledTensors(Tensors):
             )
         for name, tensor in loaded.items():
             is_dense = tensor.layout == torch.strided and tensor.device.type == "cpu"
-            # A damaged file may declare a larger shape than it has numbers for.
+            # A damaged file may declare a shape that needs more bytes than the file holds.
             if (
                 not isinstance(name, str)
                 or not is_dense

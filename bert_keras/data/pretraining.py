@@ -12,7 +12,12 @@ from bert_keras.data.batches import BaseExamples, Batch, BatchCache
 from bert_keras.data.counter_rng import Draws, Stream
 from bert_keras.data.fill_mask import Masking
 from bert_keras.data.model_inputs import RANDOM_BITS, assemble, front_share, truncate
-from bert_keras.data.sentence_pairs import EpochPlan, check_sentences, plan_epoch, sentences
+from bert_keras.data.sentence_pairs import (
+    EpochPlan,
+    check_sentences,
+    plan_epoch,
+    split_long_sentences,
+)
 from bert_keras.earlier_names import renamed
 from bert_keras.errors import DataError
 from bert_keras.features import (
@@ -119,7 +124,7 @@ class PretrainingExamples(BaseExamples[EpochPlan]):
         self.sequence_length, self.short_seq_prob = sequence_length, short_seq_prob
         self._room = room
         self._tokens = np.asarray(corpus.tokens)  # each index into a memory map takes longer
-        self._sentences = sentences(corpus, room)
+        self._sentences = split_long_sentences(corpus, room)
         check_sentences(corpus, self._sentences, loss)
         self._counts: dict[int, int] = {}
         size = max(1, _TOKENS_AT_ONCE // (batch_size * sequence_length))

@@ -26,23 +26,31 @@ class Sentences(NamedTuple):
     documents: np.ndarray  # int64 [documents + 1]
 
 
-def sentences(corpus: Corpus, room: int) -> Sentences:
-    """Return the sentences of a corpus; long ones are split, so that each fits in a row.
+def split_long_sentences(corpus: Corpus, max_tokens: int) -> Sentences:
+    """Return the offsets of a corpus's sentences, after long sentences are split.
+
+    No tokens are copied.
 
     Args:
         corpus: tokenised corpus.
-        room: maximum number of tokens of a sentence. A longer one is split into the fewest pieces
-            of at most `room` tokens, whose lengths differ by at most one.
+        max_tokens: maximum number of tokens of a sentence: the sequence length without special
+            tokens. A longer sentence is split into as few pieces as possible. Their lengths
+            differ by at most one.
+
+    Returns:
+        Offsets of the sentences in the tokens, int64 [sentences + 1], and of the documents in the
+        sentences, int64 [documents + 1].
     """
     starts, documents = np.asarray(corpus.sentence_starts), np.asarray(corpus.document_starts)
     lengths = np.diff(starts)
-    pieces = -(-lengths // room)
-    # np.unique drops a document without sentences.
+    pieces = -(-lengths // max_tokens)
+    # An empty document repeats an offset, and np.unique drops it.
     if np.all(pieces == 1):
         return Sentences(starts, np.unique(documents))
     first_piece = np.concatenate(([0], np.cumsum(pieces)))
     sentence_of = np.repeat(np.arange(len(lengths)), pieces)
     piece_in = np.arange(first_piece[-1], dtype=np.int64) - first_piece[sentence_of]
+    # Piece k of p pieces of a sentence of n tokens begins at its token n * k // p.
     cuts = starts[sentence_of] + lengths[sentence_of] * piece_in // pieces[sentence_of]
     return Sentences(np.append(cuts, starts[-1]), np.unique(first_piece[documents]))
 

@@ -331,7 +331,7 @@ class TextMethods:
     A subclass defines the model, and the tokenizer, batch size and length with which it runs.
     """
 
-    def _answering(self) -> Any:
+    def _prediction_model(self) -> Any:
         """Return the task or encoder that computes the answers."""
         raise NotImplementedError
 
@@ -346,14 +346,14 @@ class TextMethods:
 
     def _runner(self, batch_size: int | None = None) -> Runner:
         """Return a runner of the model that computes the answers."""
-        return self._runner_of(self._answering(), batch_size)
+        return self._runner_of(self._prediction_model(), batch_size)
 
     def _require(self, output: str, method: str) -> None:
         """Raise `ValueError` unless the model has this output."""
-        outputs = list(self._answering().output)
+        outputs = list(self._prediction_model().output)
         if output not in outputs:
             raise ValueError(
                 f"`{method}` needs a model with an output {output!r}. Received: a "
-                f"{type(self._answering()).__name__} with {', '.join(map(repr, outputs))}. "
+                f"{type(self._prediction_model()).__name__} with {', '.join(map(repr, outputs))}. "
                 f"{_CURES[output]} opens such a model; a new head must be trained by `fit` first."
             )

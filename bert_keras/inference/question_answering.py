@@ -1,6 +1,6 @@
 """Extractive question answering: the best span of a context (Devlin et al., 2019, §4.2, §4.3).
 
-A long context is read in several rows, which overlap.
+A long context is read in several overlapping windows, each in a row of its own.
 """
 
 from __future__ import annotations
@@ -207,25 +207,29 @@ class AnswerMethods(TextMethods):
     ) -> Any:
         """Return the answer to each question: a span of its context, or no answer.
 
-        Lengths are in pieces, the tokens of the tokenizer.
+        Lengths are in pieces, the tokens of the tokenizer. The logit of a span is the sum of its
+        start and end logits. The logit of "no answer" is that sum at [CLS], the lowest of all
+        windows.
 
         Args:
             questions: questions, or one question.
             contexts: contexts of any length, as many as questions, or one context.
-            null_threshold: return no answer ("") if the logit of "no answer" exceeds that of the
-                best span by more than this. None returns the best span, if there is one.
+            null_threshold: return no answer ("") if `Answer.null_score` exceeds this. None returns
+                the best span, if there is one.
             stride: doc stride: number of pieces from the start of one window of a long context
-                to the start of the next.
+                to the start of the next. In Hugging Face the stride is the overlap instead.
             max_question: maximum number of pieces of a question; the rest is truncated.
             max_pieces: maximum number of pieces of an answer.
             n_best: number of best spans in the softmax that gives `Answer.score`.
 
         Returns:
-            An `Answer` for each question; a single one for one question.
+            An `Answer` for each question; a single one for one question. It has `text`, `start`
+            and `end` (characters of the context), and `score` (a probability). `null_score` is
+            the logit of "no answer" minus the logit of the best span.
 
         Raises:
             ValueError: if the model has no span head, a question leaves no room for the context,
-                or a value is out of range.
+                a value is out of range, or the columns differ in length.
         """
         self._require(features.START, "predict_answers")
         return answers(

@@ -122,8 +122,8 @@ class VectorMethods(TextMethods):
         batch_size: int | None = None,
     ) -> np.ndarray:
         """Return the sentence embeddings of texts; see `encode`."""
-        before = prompt_of(self._answering().options, prompt, prompt_name)
-        model = self._answering().vector_model()
+        before = prompt_of(self._prediction_model().options, prompt, prompt_name)
+        model = self._prediction_model().vector_model()
         make = own if features.SENTENCE_VECTOR in model.output else means
         return make(self._runner_of(model, batch_size), texts, before)
 
@@ -154,7 +154,7 @@ class VectorMethods(TextMethods):
             ValueError: if the texts differ in number, or the model has no prompt of that name.
         """
         check_pairs(firsts, seconds)
-        name = self._answering().options.get("similarity", features.COSINE)
+        name = self._prediction_model().options.get("similarity", features.COSINE)
         left, right = (
             self.encode(texts, prompt=prompt, prompt_name=prompt_name)
             for texts in (firsts, seconds)

@@ -76,7 +76,7 @@ class LabelMethods(TextMethods):
     @property
     def label_names(self) -> list[str]:
         """Names of the task's labels, in the order of its outputs."""
-        return list(self._answering().options["labels"])
+        return list(self._prediction_model().options["labels"])
 
     @one_or_many("texts", "pairs")
     def predict_scores(
@@ -100,14 +100,14 @@ class LabelMethods(TextMethods):
             ValueError: if the model has no labels or needs pairs, or the texts differ in number.
         """
         self._require(features.LABEL, "predict_scores")
-        if self._answering().reads_apart:  # each text of a pair is a row: two rows an example
+        if self._prediction_model().reads_apart:  # each text of a pair is a row
             runner = self._runner()
             rows = runner.encode_apart(texts, pairs or ())
             logits = runner.per_example(features.LABEL, rows, group=2)
         else:
             logits = self._logits(texts, pairs)
-        if self._problem == REGRESSION and "activation" in self._answering().options:
-            return activated(logits, self._answering().options["activation"])
+        if self._problem == REGRESSION and "activation" in self._prediction_model().options:
+            return activated(logits, self._prediction_model().options["activation"])
         return probabilities(logits, self._problem)
 
     def _logits(
@@ -119,7 +119,7 @@ class LabelMethods(TextMethods):
         batch_size: int | None = None,
     ) -> np.ndarray:
         """Return the logits of texts or pairs, float32 [texts, classes], with a prompt before."""
-        before = prompt_of(self._answering().options, prompt, prompt_name)
+        before = prompt_of(self._prediction_model().options, prompt, prompt_name)
         runner = self._runner(batch_size)
         rows = runner.encode(prompted(texts, before), pairs)
         return runner.per_example(features.LABEL, rows)
@@ -178,18 +178,19 @@ class LabelMethods(TextMethods):
         Raises:
             ValueError: if the model is not a `SequenceClassifier`, or the texts differ in number.
         """
-        if features.LABEL not in self._answering().output or self._answering().reads_apart:
+        model = self._prediction_model()
+        if features.LABEL not in model.output or model.reads_apart:
             raise ValueError(
                 "`predict_pair_scores` needs a SequenceClassifier. "
-                f"Received: a {type(self._answering()).__name__}. For the similarity of vectors "
+                f"Received: a {type(model).__name__}. For the similarity of vectors "
                 "call `similarity`."
             )
         logits = self._logits(firsts, seconds, prompt, prompt_name)
         usual = "sigmoid" if logits.shape[1] == 1 else "linear"
-        scores = activated(logits, self._answering().options.get("activation", usual))
+        scores = activated(logits, model.options.get("activation", usual))
         return scores[:, 0] if scores.shape[1] == 1 else scores
 
     @property
     def _problem(self) -> str:
         """Kind of the task: "single_label", "multi_label" or "regression"."""
-        return self._answering().options.get("problem", "single_label")
+        return self._prediction_model().options.get("problem", "single_label")

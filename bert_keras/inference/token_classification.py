@@ -350,7 +350,7 @@ class TagMethods(TextMethods):
     @property
     def label_names(self) -> list[str]:
         """Names of the tags, in the order of the task's outputs."""
-        return list(self._answering().options["labels"])
+        return list(self._prediction_model().options["labels"])
 
     @one_or_many(words="sentences")
     def predict_tags(self, sentences: Sequence[str] | Sequence[Sequence[str]]) -> Any:

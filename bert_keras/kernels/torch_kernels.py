@@ -1,7 +1,7 @@
 """Kernels of the PyTorch backend.
 
 `torch.nn.functional.linear` calls MKL on a CPU, which is slower than oneDNN, above all for the few
-rows of one text. The functions here call oneDNN, as PyTorch's own compiler does.
+rows of one text. `linear` here calls oneDNN, as PyTorch's own compiler does.
 """
 
 from __future__ import annotations
@@ -218,7 +218,19 @@ def affine_gelu(x: Any, kernel: Any, bias: Any) -> Any:
 
 
 def layer_norm(x: Any, gamma: Any, beta: Any, epsilon: float) -> Any:
-    """Return `x` normalised over its last axis, always in float32; see `kernels.layer_norm`."""
+    """Normalise over the last axis in float32, then scale and shift; see `kernels.layer_norm`.
+
+    `keras.ops.layer_normalization` calls the same function of PyTorch, after more steps in Python.
+
+    Args:
+        x: tensor of PyTorch, [..., width].
+        gamma: scale, [width].
+        beta: shift, [width].
+        epsilon: added to the variance.
+
+    Returns:
+        float32 [..., width], for every dtype of `x`.
+    """
     x_float32 = x.to(torch.float32)
     gamma, beta = (_tensor(value).to(torch.float32) for value in (gamma, beta))
     return functional.layer_norm(x_float32, gamma.shape, gamma, beta, epsilon)

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import keras
 
-from bert_keras.layers.state import get_state, set_state
+from bert_keras.layers.state import get_state, set_state, track_parameters
 
 NUMBERS, STATE = "shared_parts", "state"  # keys of a config
 
@@ -293,7 +293,7 @@ def _take_numbered_parts(layer: Any) -> None:
             changed = True
     past.has_taken = changed
     if changed:
-        _track_parameters(layer)
+        track_parameters(layer)
 
 
 def _take_parts_of_clones(layer: Any, arguments: Any) -> None:
@@ -329,7 +329,7 @@ def _take_parts_of_clones(layer: Any, arguments: Any) -> None:
             place_of[id(slot.part)] = Slot(place.owners, copy.part)
             changed = True
     if changed:
-        _track_parameters(layer)
+        track_parameters(layer)
 
 
 def _pairs(original: Any, layer: Any) -> Iterator[tuple[Slot, Slot]]:
@@ -384,11 +384,3 @@ def _layers_around(operations: list[Any]) -> list[Any]:
             layers[id(layer)] = layer
             waiting.extend(layer.layers if isinstance(layer, keras.Model) else ())
     return list(layers.values())
-
-
-def _track_parameters(layer: Any) -> None:
-    """Let PyTorch's modules know the parts that took the places of others."""
-    if keras.backend.backend() == "torch":
-        for part in layer._flatten_layers():
-            if part.built:
-                part._track_variables()

@@ -208,10 +208,20 @@ def variables_by_name(layer: keras.layers.Layer) -> dict[str, Any]:
 
 
 def track_parameters(layer: keras.layers.Layer) -> None:
-    """Register added variables with PyTorch's modules, and remove deleted ones from them."""
+    """Update the parameter lists of PyTorch's modules, after variables were added or removed.
+
+    With the PyTorch backend, each Keras layer is a `torch.nn.Module`. When it is built, it lists
+    its own variables and those of the layers within it. Keras later updates only the list of the
+    layer that changes. The lists of the layers around it would keep removed variables in memory.
+    Other backends have no such lists.
+
+    Args:
+        layer: layer or model. All built layers within it are updated too.
+    """
     if keras.backend.backend() == "torch":
         for part in layer._flatten_layers():
-            part._track_variables()  # as Keras does after `quantize`
+            if part.built:
+                part._track_variables()  # as `keras.Model.quantize` does
 
 
 def _own_variables(layer: keras.layers.Layer) -> list[Any]:

@@ -138,8 +138,11 @@ class WithTokenizer(AnswersTexts, VectorMethods):
         positions = checked_length(None, self.encoder)
         return positions if length is None else min(length, positions)
 
-    def _answering(self) -> Any:
-        """Return the model that the methods of answers run: the task itself."""
+    def _prediction_model(self) -> Any:
+        """Return the model that the prediction methods run: the task itself.
+
+        `Predictor` has the same prediction methods, and returns its task here.
+        """
         return self
 
     def _runner_of(self, model: Any, batch_size: int | None = None) -> Runner:

@@ -152,7 +152,7 @@ class PredictorState(abc.ABC):
     def prediction_method(self, is_paired: bool = False) -> Callable[..., Any]:
         """Return the prediction method of the task; `is_paired`: for pairs of texts."""
 
-    def _answering(self) -> Task | BertEncoder:
+    def _prediction_model(self) -> Task | BertEncoder:
         """Return the task or encoder that computes the answers."""
         return self.task
 

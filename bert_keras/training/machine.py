@@ -111,13 +111,17 @@ def keep_freed_memory() -> None:
 
 
 def order_for_memory() -> None:
-    """With KERAS_BACKEND=jax, make XLA order the operations of a CPU so that they need less memory.
+    """Add the option that saves memory on a CPU to XLA_FLAGS, if KERAS_BACKEND is "jax".
 
-    By default XLA orders them for concurrency. On few cores a training step is then slower. XLA
-    also runs the recomputation of gradient checkpointing early and keeps its results, so that no
-    memory is saved (figures: benchmarks/results/NOTES.md). Call this before JAX computes. It keeps
-    a value of the option in XLA_FLAGS, and does nothing from jaxlib 0.13 on, where XLA may not know
-    the option: XLA ends a process for an unknown one. The option has no effect on GPUs.
+    The option is `--xla_cpu_enable_concurrency_optimized_scheduler=false`. Call this before JAX's
+    first computation. On GPUs the option has no effect.
+
+    Without the option, XLA orders operations for concurrency. On few cores a training step is then
+    slower. XLA also runs the recomputation of gradient checkpointing early and keeps its results,
+    so that no memory is saved (figures: benchmarks/results/NOTES.md).
+
+    A value that the user has set for the option stays. Nothing changes from jaxlib 0.13 on, which
+    is not tested: XLA ends a process for an option that it does not know.
     """
     flags = os.environ.get("XLA_FLAGS", "")
     if os.environ.get("KERAS_BACKEND") != "jax" or _CONCURRENT_SCHEDULER in flags:

@@ -87,10 +87,10 @@ def _pretrain(recipe: PretrainRecipe, folder: PretrainFolder, arguments: list[st
     from bert_keras.data import dataset
     from bert_keras.training.last_steps import STEPS, Trained
     from bert_keras.training.pretrain_setup import (
+        apply_packing,
         batch_statistics,
         build_task,
         evaluation_batches,
-        maybe_packed,
         open_corpora,
         start_from_frequencies,
         task_to_train,
@@ -103,8 +103,8 @@ def _pretrain(recipe: PretrainRecipe, folder: PretrainFolder, arguments: list[st
 
     # === Text ===
     corpora = open_corpora(recipe, folder)
-    examples = maybe_packed(recipe, corpora.examples(recipe))
-    validation = maybe_packed(recipe, corpora.examples(recipe, validation=True))
+    examples = apply_packing(recipe, corpora.examples(recipe))
+    validation = apply_packing(recipe, corpora.examples(recipe, validation=True))
 
     # === Model ===
     set_seed_and_devices(recipe.seed)

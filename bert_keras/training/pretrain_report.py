@@ -27,9 +27,9 @@ from bert_keras.training import machine, pretrain_setup
 from bert_keras.training.pretrain_recipe import PretrainRecipe
 from bert_keras.training.pretrain_setup import (
     TrainingCorpora,
+    apply_packing,
     batch_statistics,
     evaluation_batches,
-    maybe_packed,
 )
 from bert_keras.training.progress import clock
 from bert_keras.training.run_folder import TEXT_VALUES, PretrainFolder
@@ -250,7 +250,7 @@ def examine(
     learned_from = corpora.examples(recipe)
     statistics = batch_statistics(learned_from)
     if recipe.packed_length:
-        statistics |= batch_statistics(maybe_packed(recipe, learned_from))
+        statistics |= batch_statistics(apply_packing(recipe, learned_from))
     measured_on = examples.statistics(epoch=0, batches=batches)
     entropy = pretrain_setup.entropy(validation.tokens, tokenizer.special_ids)
     speeds = MetricsLog(folder.training.speed).records()

@@ -158,14 +158,15 @@ class TrainingCorpora:
         return examples
 
 
-def maybe_packed(
+def apply_packing(
     recipe: PretrainRecipe, examples: PretrainingExamples
 ) -> PretrainingExamples | PackedExamples:
-    """Return the examples; if `packed_length` is set, packed: about `batch_size` in a batch."""
+    """Pack the examples into rows of `packed_length` tokens; if it is 0, return them unchanged."""
     if not (length := recipe.packed_length):
         return examples
-    rows_of_batch = round(recipe.batch_size * float(examples.lengths_of(0).mean()) / length)
-    return PackedExamples(examples, sequence_length=length, batch_size=max(1, rows_of_batch))
+    # A batch has about `batch_size` examples, as without packing.
+    rows = round(recipe.batch_size * float(examples.lengths_of(0).mean()) / length)
+    return PackedExamples(examples, sequence_length=length, batch_size=max(1, rows))
 
 
 def batch_statistics(examples: PretrainingExamples | PackedExamples) -> dict[str, float]:
@@ -286,8 +287,7 @@ def evaluation_batches(
     recipe: PretrainRecipe, examples: PretrainingExamples | PackedExamples
 ) -> int:
     """Return the number of batches of validation examples that are measured."""
-    wanted = math.ceil(recipe.eval_examples / recipe.batch_size)
-    return min(wanted, examples.num_batches(0))
+    return min(math.ceil(recipe.eval_examples / recipe.batch_size), examples.num_batches(0))
 
 
 # === Model ===

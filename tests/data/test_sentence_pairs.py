@@ -19,7 +19,7 @@ from bert_keras.data.sentence_pairs import (
     Sentences,
     check_sentences,
     plan_epoch,
-    sentences,
+    split_long_sentences,
 )
 from bert_keras.errors import DataError
 
@@ -30,18 +30,18 @@ def corpus(*documents: list[int]) -> Corpus:
 
 
 def table(sentence_starts: np.ndarray, document_starts: np.ndarray) -> Any:
-    """Return a stand-in for a corpus with the two arrays that `sentences` reads."""
+    """Return a stand-in for a corpus with the two arrays that `split_long_sentences` reads."""
     return SimpleNamespace(sentence_starts=sentence_starts, document_starts=document_starts)
 
 
 def test_plain_sentences_are_taken_as_they_are() -> None:
-    text = sentences(corpus([3, 4], [5]), room=5)
+    text = split_long_sentences(corpus([3, 4], [5]), max_tokens=5)
     assert text.offsets.tolist() == [0, 3, 7, 12]
     assert text.documents.tolist() == [0, 2, 3]
 
 
 def test_a_sentence_longer_than_a_row_is_cut_into_even_pieces() -> None:
-    text = sentences(corpus([3, 11], [2]), room=5)
+    text = split_long_sentences(corpus([3, 11], [2]), max_tokens=5)
     assert np.diff(text.offsets).tolist() == [3, 3, 4, 4, 2]
     assert text.documents.tolist() == [0, 4, 5]
 
@@ -55,7 +55,7 @@ def test_a_sentence_longer_than_a_row_is_cut_into_even_pieces() -> None:
 def test_no_token_is_lost_and_no_document_mixed(documents: list[list[int]], room: int) -> None:
     starts = np.cumsum([0, *(length for lengths in documents for length in lengths)])
     edges = np.cumsum([0, *(len(lengths) for lengths in documents)])
-    text = sentences(table(starts, edges), room)
+    text = split_long_sentences(table(starts, edges), room)
     lengths = np.diff(text.offsets)
     assert text.offsets[0] == 0
     assert text.offsets[-1] == starts[-1]
@@ -69,7 +69,7 @@ def test_no_token_is_lost_and_no_document_mixed(documents: list[list[int]], room
 def test_a_corpus_without_text_is_refused(loss: str) -> None:
     empty = Corpus.from_ids([])
     with pytest.raises(DataError, match=r"no text.*Received: .*0 documents, 0 sentences"):
-        check_sentences(empty, sentences(empty, room=9), loss)
+        check_sentences(empty, split_long_sentences(empty, max_tokens=9), loss)
 
 
 @pytest.mark.parametrize(
@@ -85,7 +85,7 @@ def test_a_corpus_that_gives_no_pairs_says_what_to_do(
     documents: list[list[int]], loss: str, message: str
 ) -> None:
     found = corpus(*documents)
-    text = sentences(found, room=9)
+    text = split_long_sentences(found, max_tokens=9)
     with pytest.raises(DataError, match=message):
         check_sentences(found, text, loss)
     check_sentences(found, text, "mlm")
@@ -97,7 +97,7 @@ def test_a_corpus_that_gives_no_pairs_says_what_to_do(
 def test_the_smallest_corpora_that_do(documents: list[list[int]], loss: str) -> None:
     """The smallest valid corpora give a sentence table."""
     found = corpus(*documents)
-    check_sentences(found, sentences(found, room=9), loss)
+    check_sentences(found, split_long_sentences(found, max_tokens=9), loss)
 
 
 # === The plan of an epoch: pairs, random sentences, and full coverage ===
