@@ -15,10 +15,7 @@ Tests = dict[str, dict[str, tuple[str, ...]]]
 # lines that all of these run together (16,586 of 16,674, measured with coverage.py, 2026-11-28).
 _ON_PYTORCH_ALONE: Tests = {
     "tests/benchmarks/test_contest_untuned.py": {"test_what_keras_reads_is_not_tuned": ()},
-    "tests/benchmarks/test_d2l.py": {
-        "test_a_quick_run": (),
-        "test_every_weight_learns": (),
-    },
+    "tests/benchmarks/test_d2l.py": {"test_a_quick_run": (), "test_every_weight_learns": ()},
     "tests/benchmarks/test_default_rates.py": {"test_every_job_is_trained_once": ()},
     "tests/benchmarks/test_embedders.py": {
         "test_figures_and_vectors": (),
@@ -450,6 +447,7 @@ _TORCH: Tests = {
     # PyTorch needs seconds to trace each exported model.
     "tests/export/runtimes/test_onnx_model.py": {
         "test_only_open_sizes_have_names_and_all_weights_are_read": (),
+        "test_open_axes_have_names": (),
     },
     "tests/export/runtimes/test_openvino_model.py": {
         "test_it_answers_alike": ("choices-None-1e-05",)
@@ -466,10 +464,9 @@ _TORCH: Tests = {
     },
     "tests/models/test_shared_weights.py": {"test_a_new_process_opens_a_users_model": ()},
     "tests/test_outputs.py": {"test_a_watched_process": ("programs",)},
-    "tests/test_package.py": {
-        "test_models_are_made_without_tensorflow": (),
-        "test_the_tests_need_no_package_but_those_of_dev": (),
-    },
+    # tests/test_serving_page.py exports and checks on TensorFlow.
+    "tests/test_cli_export.py": {"test_export_and_check": ()},
+    "tests/test_package.py": {"test_the_tests_need_no_package_but_those_of_dev": ()},
     "tests/models/test_distiller.py": {
         "test_a_student_comes_near_its_teacher": (
             *("labels", "tags-hidden", "spans-hidden", "in_batch-hidden"),
@@ -482,7 +479,10 @@ _JAX: Tests = {
     "tests/models/test_text_fit.py": {
         "test_every_task_trains_on_text_and_predicts": ("SentencePairs", "TokenClassifier"),
     },
-    "tests/test_package.py": {"test_pretraining_without_tensorflow": ()},
+    "tests/test_package.py": {
+        "test_models_are_made_without_tensorflow": (),
+        "test_pretraining_without_tensorflow": (),
+    },
 }
 
 

@@ -173,9 +173,8 @@ class KeepBest(keras.callbacks.Callback):
 
     def _measure(self) -> Evaluation:
         """Return the evaluation of the model, as it is now, on the validation examples."""
-        return measure(
-            *(self._finetuning, self.model, self._tokenizer, self._validation), self._progress
-        )
+        examples, tokenizer = self._validation, self._tokenizer
+        return measure(self._finetuning, self.model, tokenizer, examples, self._progress)
 
     def _check_numbers(self, loss: float, step: int) -> None:
         """Raise `NumericError` if the loss or a trainable weight is not finite at a step."""
