@@ -39,7 +39,7 @@ SHARED_FILES: dict[str, str] = {
     **dict.fromkeys(("electra_pretraining", "replaced_token_detection"), "pretraining"),
 }
 _WHOLE_TEXTS = "text_classification.py has all answers for whole texts, in a class of methods"
-_RAW_OUTPUTS = "the file has the outputs of `predict`; the client turns logits into answers"
+_RAW_OUTPUTS = "the file has the outputs of `predict`; the client turns them into answers"
 # Folder -> tasks without a file of their name there, with the reason. All other tasks have one.
 # Files of `layers` and `kernels` are named by their mathematics, those of `checkpoints` by formats,
 # and those of `predictor` by what they read.
@@ -55,11 +55,13 @@ WITHOUT_FILE: dict[str, dict[str, str]] = {
     "export/graph": dict.fromkeys(
         ("multiple_choice", "sentence_similarity", "fill_mask", "pretraining"), _WHOLE_TEXTS
     ),
-    "export/runtimes": {
-        **dict.fromkeys(("text_classification", "fill_mask", "pretraining"), _RAW_OUTPUTS),
-        **dict.fromkeys(("question_answering", "multiple_choice"), _RAW_OUTPUTS),
-        "sentence_similarity": "the outputs are vectors or similarities",
-    },
+    "export/runtimes": dict.fromkeys(
+        (
+            *("text_classification", "question_answering", "multiple_choice"),
+            *("sentence_similarity", "fill_mask", "pretraining"),
+        ),
+        _RAW_OUTPUTS,
+    ),
     "training/tasks": {
         "fill_mask": "a recipe of pretraining with loss=mlm",
         "pretraining": "the program `bert-keras pretrain`",
