@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from numbers import Integral
 from typing import Any
 
@@ -16,6 +17,9 @@ from bert_keras.tokenizers import Tokenizer
 # Shortest padded length in tokens. JAX compiles for every shape; other backends need no padding.
 _SHORTEST = 16 if keras.backend.backend() == "jax" else 1
 
+# Outputs in these dtypes become float32. NumPy has no bfloat16 of its own.
+_HALF = ("bfloat16", "float16")
+
 
 class Runner:
     """A model with the tokenizer, batch size and maximum length with which it runs on texts.
@@ -26,6 +30,7 @@ class Runner:
         batch_size: number of examples in a batch.
         max_length: maximum number of tokens of a row.
         progress: function that is called after every batch with (examples done, examples in all).
+        device: name of the device to compute on, for `keras.device`; None for the default one.
 
     Raises:
         ValueError: if `batch_size` is not a whole number of at least 1.
@@ -39,11 +44,12 @@ class Runner:
         batch_size: int,
         max_length: int,
         progress: Callable[[int, int], None] | None = None,
+        device: str | None = None,
     ):
         check_batch_size(batch_size)
         self.model, self.tokenizer = model, tokenizer
         self.batch_size, self.max_length = batch_size, max_length
-        self._progress = progress
+        self._progress, self._device = progress, device
 
     def encode(self, texts: Sequence[str], pairs: Sequence[str] | None = None) -> EncodedTexts:
         """Encode texts or pairs of texts as one row each, truncated to `max_length`."""
@@ -74,7 +80,8 @@ class Runner:
 
         Yields:
             Indices of the examples of a batch, and the outputs by name, arrays [examples, ...].
-            Outputs for tokens are [examples, length, ...], as long as the batch is padded.
+            Floats are float32, whatever the model's dtype. Outputs for tokens are
+            [examples, length, ...], as long as the batch is padded.
         """
         wanted = [tensor.name for tensor in self.model.inputs]
         lengths = rows.lengths.reshape(-1, group or 1).max(axis=1)
@@ -95,10 +102,22 @@ class Runner:
                     inputs[features.MASK_POSITIONS][row, : len(masks)] = masks
             if features.PROMPT_LENGTH in wanted:
                 inputs[features.PROMPT_LENGTH] = np.full((size, 1), prompt_length, np.int32)
-            outputs = self.model.predict_on_batch({name: inputs[name] for name in wanted})
+            outputs = self._outputs({name: inputs[name] for name in wanted})
             yield batch.tolist(), {name: array[: len(batch)] for name, array in outputs.items()}
             if self._progress is not None:
                 self._progress(start + len(batch), len(order))
+
+    def _outputs(self, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """Return the outputs for one batch of inputs, by name; floats are float32.
+
+        The scope of a device is that of a thread, so each call enters it again.
+        """
+        with nullcontext() if self._device is None else keras.device(self._device):
+            outputs = self.model.predict_on_batch(inputs)
+        return {
+            name: array.astype(np.float32) if array.dtype.name in _HALF else array
+            for name, array in outputs.items()
+        }
 
     def per_example(self, output: str, rows: EncodedTexts, **options: Any) -> np.ndarray:
         """Return one output for all examples, float32 [examples, ...].

@@ -6,6 +6,7 @@ from bert_keras.checkpoints.sentence_transformers import (
 )
 from bert_keras.inference import Answer, Choice, Entity, Fill, Label, entity_tags
 from bert_keras.inference.base import PredictorConfig
+from bert_keras.predictor.device import checked_device, device_scope
 from bert_keras.predictor.files import (
     STANDARD_INPUT,
     TABLES,
@@ -36,7 +37,9 @@ __all__ = [
     "Predictor",
     "PredictorConfig",
     "Row",
+    "checked_device",
     "column_of",
+    "device_scope",
     "entity_tags",
     "file_lines",
     "keys_of",

@@ -31,6 +31,7 @@ from bert_keras.inference import (
 from bert_keras.inference.base import PredictorConfig
 from bert_keras.inference.batching import check_batch_size
 from bert_keras.models import BertEncoder, Task, checked_length, encoder_for
+from bert_keras.predictor.device import checked_device, checked_dtype, device_scope
 from bert_keras.tokenizers import Tokenizer
 
 _TEXTS = ("prompt", "prompt_name")  # options that are strings; all others are numbers
@@ -61,6 +62,7 @@ class PredictorState(abc.ABC):
         self.task, self.tokenizer, self.batch_size = task, tokenizer, batch_size
         self.pairs = pairs
         self.progress: Callable[[int, int], None] | None = None
+        self.device: str | None = None
         self.options = dict(options or {})
         self._check_options()
 
@@ -73,6 +75,8 @@ class PredictorState(abc.ABC):
         max_length: int | None = None,
         allow_pickle: bool = False,
         trust: bool = False,
+        dtype: Any = None,
+        device: str | None = None,
     ) -> Self:
         """Open a model with its tokenizer and the predictor settings of its folder.
 
@@ -85,14 +89,20 @@ class PredictorState(abc.ABC):
             max_length: maximum number of tokens, instead of the folder's.
             allow_pickle: see `BertEncoder.from_preset`.
             trust: see `BertEncoder.from_preset`.
+            dtype: Keras dtype policy of the model, such as "bfloat16" or "mixed_float16"; None for
+                the global one. Answers are float32 with any policy.
+            device: where the weights lie and every call computes, from any thread: "cpu", "gpu:0",
+                "cuda:1" and so on; None for the backend's default.
 
         Raises:
             ArtifactError: if the folder cannot be read, is damaged, or its settings do not fit.
-            ValueError: if an argument is out of range.
+            ValueError: if an argument is out of range, or the backend has no such device here.
         """
         from bert_keras.loading import load_checkpoint
 
-        task = load_checkpoint(handle, allow_pickle=allow_pickle, trust=trust)
+        device, dtype = checked_device(device), checked_dtype(dtype)
+        with device_scope(device):
+            task = load_checkpoint(handle, allow_pickle=allow_pickle, trust=trust, dtype=dtype)
         # A task has the tokenizer of its folder. If it has none, `Tokenizer` raises the reason.
         tokenizer = task.tokenizer if isinstance(task, Task) else None
         if tokenizer is None:
@@ -107,7 +117,9 @@ class PredictorState(abc.ABC):
         except ValueError as error:
             raise ArtifactError(f"{handle}: {error}") from error
         sizes = {"max_length": length if max_length is None else max_length}
-        return cls(task, tokenizer, batch_size=batch_size, **sizes, **settings)
+        predictor = cls(task, tokenizer, batch_size=batch_size, **sizes, **settings)
+        predictor.device = device
+        return predictor
 
     def save_to_preset(self, directory: str | Path) -> None:
         """Write a folder that `from_preset` opens: model, tokenizer and predictor settings.
@@ -160,7 +172,7 @@ class PredictorState(abc.ABC):
         """Return a runner of a model with this predictor's tokenizer and length."""
         size = self.batch_size if batch_size is None else batch_size
         sizes = {"batch_size": size, "max_length": self.max_length}
-        return Runner(model, self.tokenizer, **sizes, progress=self._report)
+        return Runner(model, self.tokenizer, **sizes, progress=self._report, device=self.device)
 
     def _report(self, done: int, total: int) -> None:
         """Call `progress`, which may be set at any time, if it is set."""
@@ -201,6 +213,8 @@ class Predictor(
     Attributes:
         progress: None, or a function that is called after every batch with (rows done, rows in
             all).
+        device: name of the device that computes, such as "gpu:0"; None for the backend's default.
+            `from_preset` puts the weights there too.
 
     Raises:
         ValueError: if there is no tokenizer, it has more ids than the model, a value is out of

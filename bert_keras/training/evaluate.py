@@ -4,8 +4,10 @@
 
 RUN_OR_MODEL is the folder of a fine-tuning run, whose values are used again, or any checkpoint of a
 task (a folder, or hf://organisation/name). key=value changes how FILE is read and measured: text=,
-pair=, label=, format=, max_length=, no_answer= and the like; an unknown key lists them all. When a
-question has no answer is decided by the threshold that was best on the run's validation examples.
+pair=, label=, format=, max_length=, no_answer= and the like; an unknown key lists them all.
+precision= is the Keras dtype policy of the model, device= the device that computes (cpu, gpu:1).
+When a question has no answer is decided by the threshold that was best on the run's validation
+examples.
 
 Examples:
     bert-keras evaluate runs/sst2 data=sst2/dev.tsv

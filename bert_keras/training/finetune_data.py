@@ -17,7 +17,12 @@ from bert_keras.errors import ArtifactError, DataError, UsageError
 from bert_keras.features import SEGMENT_IDS
 from bert_keras.loading import load_checkpoint
 from bert_keras.models import BertEncoder, Task
-from bert_keras.predictor import Predictor, read_predictor_config
+from bert_keras.predictor import (
+    Predictor,
+    checked_device,
+    device_scope,
+    read_predictor_config,
+)
 from bert_keras.task_names import FINETUNED
 from bert_keras.tokenizers import Tokenizer
 from bert_keras.training import progress
@@ -228,13 +233,13 @@ def open_finetuned(
         ArtifactError: no such model, a damaged one, or a model that is not a task.
     """
     flags = [argument for argument in arguments if argument.startswith("-")]
-    require_no_flags(flags, (*needed, "out", *_VALUES))
+    require_no_flags(flags, (*needed, "out", "device", *_VALUES))
     if not arguments or "=" in arguments[0]:
         raise UsageError(
             f"The model is missing. Write: bert-keras {program} RUN_OR_MODEL key=value …. "
             f"Received: {' '.join(arguments) or 'no arguments'}"
         )
-    program_values = dict.fromkeys((*needed, "out"), "")
+    program_values = dict.fromkeys((*needed, "out", "device"), "")
     # An unknown key is refused here, before the model is opened.
     _values(arguments[1:], program_values, FinetuneRecipe(task="text_classification"))
     folder = file_io.expanded(arguments[0])
@@ -247,7 +252,12 @@ def open_finetuned(
     default = recipe.precision if recipe else "float32"
     pairs = (argument.partition("=") for argument in arguments)
     precision = next((value for key, _, value in pairs if key == "precision"), default)
-    task = load_checkpoint(arguments[0], dtype=precision)
+    try:
+        device = checked_device(program_values["device"] or None)
+    except ValueError as error:
+        raise UsageError(str(error)) from error
+    with device_scope(device):
+        task = load_checkpoint(arguments[0], dtype=precision)
     measured = _measured(folder)
     if recipe is None:
         recipe, measured = _recipe_for(task, arguments[0])
@@ -262,6 +272,7 @@ def open_finetuned(
     try:
         tokenizer = Tokenizer.from_preset(arguments[0])
         predictor = finetuning.predictor(task, tokenizer)
+        predictor.device = device
     except (ArtifactError, DataError):
         raise
     except ValueError as error:

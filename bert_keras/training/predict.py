@@ -20,6 +20,8 @@ quotes, a file, or - for standard input; without one, standard input. A file is 
     encoding=utf-8        text encoding of tables
     max_length=0          most tokens of a text; 0: what the model's folder says
     batch_size=32         texts in a batch
+    precision=            Keras dtype policy, such as bfloat16 or mixed_bfloat16; empty: float32
+    device=               device that computes: cpu, gpu, gpu:1, …; empty: the backend's default
     threshold=0.5         multi-label classification: return the labels at least this probable
     null_threshold=       question answering: return no answer if its score exceeds the best
                           span's by more than this
@@ -69,6 +71,8 @@ _DEFAULTS: dict[str, Any] = {
     "encoding": "utf-8",
     "max_length": 0,
     "batch_size": 32,
+    "precision": "",
+    "device": "",
     "threshold": 0.5,
     "null_threshold": "",
     "prompt_name": "",
@@ -146,6 +150,8 @@ def _open(model: str, values: dict[str, Any]) -> Any:
             max_length=values["max_length"] or None,
             allow_pickle=values["allow_pickle"],
             trust=values["trust"],
+            dtype=values["precision"] or None,
+            device=values["device"] or None,
         )
     except (ArtifactError, DataError, UsageError):
         raise

@@ -6,6 +6,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import keras
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -119,3 +120,17 @@ def test_one_string_is_no_list() -> None:
     check_pairs(["a"], ["b"])
     with pytest.raises(ValueError, match="1 firsts, 2 seconds"):
         check_pairs(["a"], ["b", "c"])
+
+
+def test_outputs_in_half_precision_become_float32(tokenizer) -> None:
+    """NumPy has no bfloat16, so that no caller can use such an array."""
+    dtypes = {"bfloat16": "float32", "float16": "float32", "int32": "int32", "float32": "float32"}
+    made = runner(tokenizer)
+
+    def predict_on_batch(x: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+        return {name: x["token_ids"].astype(getattr(ml_dtypes, name, name)) for name in dtypes}
+
+    made.model.predict_on_batch = predict_on_batch
+    (_, outputs), *_ = made.run(rows_of(3))
+    assert {name: array.dtype.name for name, array in outputs.items()} == dtypes
+    assert outputs["bfloat16"][0, :3].tolist() == [1, 1, 1]

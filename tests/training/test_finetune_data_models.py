@@ -22,12 +22,18 @@ def test_a_run_brings_its_values(finetuned: Callable[[str], Path]) -> None:
     opened = _open(
         finetuned("text_classification"), "data=x", "max_length=16", "precision=mixed_bfloat16"
     )
-    assert opened.program_values == {"data": "x", "out": ""}
+    assert opened.program_values == {"data": "x", "out": "", "device": ""}
     assert (opened.recipe.text, opened.recipe.max_length) == ("text", 16)
     assert opened.predictor.max_length == 16
     assert opened.predictor.encoder.dtype_policy.name == "mixed_bfloat16"
     assert opened.labels == ["bad", "good"]
     assert set(opened.finetuning.measured) >= {"accuracy", "f1"}
+
+
+def test_the_model_is_on_the_device_of_the_command_line(finetuned) -> None:
+    opened = _open(finetuned("text_classification"), "data=x", "device=CPU:0")
+    assert opened.predictor.device == "cpu"
+    assert opened.predictor.predict_scores(["good"]).shape == (1, 2)
 
 
 @pytest.mark.parametrize(
@@ -75,6 +81,7 @@ def test_what_cannot_be_opened(finetuned, tmp_path: Path) -> None:
         (("nowhere", "dta=x"), "Unknown key. Received: 'dta=x'. Did you mean 'data'"),
         (("nowhere", "epochs=3"), "Unknown key"),
         (("nowhere", "data=x", "max_length=1.5"), "max_length must be a whole number"),
+        (("nowhere", "data=x", "device=gpu:99"), "`device` must be a device that .* has here: cpu"),
     ],
 )
 def test_bad_command_lines(arguments: tuple[str, ...], message: str) -> None:

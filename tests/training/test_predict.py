@@ -255,3 +255,22 @@ def test_masks_are_filled_by_a_pretraining_run(tiny: str, tmp_path: Path, call: 
     (tmp_path / "rows.csv").write_text("text\na [MASK]\n")
     done = call(main, "run", "rows.csv", "text=text")
     assert json.loads(done.out) == answer
+
+
+def test_dtype_and_device_of_the_command_line(finetuned, call: Callable, monkeypatch) -> None:
+    run = str(finetuned("text_classification"))
+    opened, real = [], Predictor.from_preset
+
+    def from_preset(*args, **options) -> Predictor:
+        opened.append(real(*args, **options))
+        return opened[-1]
+
+    monkeypatch.setattr(Predictor, "from_preset", from_preset)
+    done = call(main, run, "good", "precision=bfloat16", "device=cpu:0")
+    assert done.code == 0, done.err
+    assert opened[0].device == "cpu"
+    assert opened[0].encoder.dtype_policy.name == "bfloat16"
+    for word, known in (("precision=half", "mixed_bfloat16"), ("device=gpu:99", "cpu:0")):
+        done = call(main, run, "good", word)
+        assert done.code == 2
+        assert known in done.err
