@@ -13,7 +13,7 @@ from typing import Annotated, Any
 
 import typer
 
-from bert_keras import cli_export, escaping, file_io, presets
+from bert_keras import cli_export, cli_serve, escaping, file_io, presets
 from bert_keras.errors import (
     ArtifactError,
     DataError,
@@ -95,6 +95,7 @@ _CHECKPOINTS, _PRODUCTION = "Checkpoints", "Production"
 register_programs(app)
 app.command(rich_help_panel=_PRODUCTION)(cli_export.export)
 app.command(rich_help_panel=_PRODUCTION)(cli_export.serve_check)
+app.command(rich_help_panel=_PRODUCTION)(cli_serve.serve)
 
 _AGAIN = "Mend this, remove the folder and repeat the command."
 _SOURCE = "a folder of any format, a name of PRESETS, or hf://organisation/name[@revision]"

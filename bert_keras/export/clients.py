@@ -258,6 +258,7 @@ class RuntimeClient(IdsClient):
 
     Attributes:
         manifest: content of its export.json.
+        tokenizer: its tokenizer.
 
     Raises:
         ArtifactError: if a file is missing or damaged, or the format is not known.
@@ -273,7 +274,7 @@ class RuntimeClient(IdsClient):
             )
         if not (folder / "tokenizer.json").is_file():
             raise ArtifactError(f"{folder}: lacks tokenizer.json. Export the model again.")
-        self._tokenizer = tokenizer = Tokenizer.from_preset(folder)
+        self.tokenizer = tokenizer = Tokenizer.from_preset(folder)
         self._run = _OPEN[self.manifest.format](folder / format_.file)
         model_class = model_class_of(self.manifest.task)
         self.names = input_names(model_class, self.manifest.pairs)
@@ -284,7 +285,7 @@ class RuntimeClient(IdsClient):
         manifest = self.manifest
         return as_ids(
             columns,
-            self._tokenizer,
+            self.tokenizer,
             manifest.inputs,
             max_length=manifest.max_length,
             prompt=manifest.prompt,

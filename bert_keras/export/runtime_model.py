@@ -14,7 +14,7 @@ from bert_keras import escaping
 from bert_keras.export import export_folder
 from bert_keras.export.export_folder import checked_predictor, new_export, require_pairs
 from bert_keras.export.runtimes import token_classification
-from bert_keras.export.runtimes.formats import FORMATS, Manifest, chosen, input_axes, output_axes
+from bert_keras.export.runtimes.formats import FORMATS, Manifest, chosen
 from bert_keras.export.subprocess_export import with_backend
 from bert_keras.models import BertEncoder, Task
 from bert_keras.models.encoder import EncoderView
@@ -85,29 +85,15 @@ def runtime_model(
         with_backend(backend, predictor, path, "--dtype=float32", *filter(None, flags))
         return path
     module = importlib.import_module(f"bert_keras.export.runtimes.{target.module}")
-    inputs, outputs = input_axes(task_or_encoder), output_axes(task_or_encoder)
-    # Models that read the texts of a pair in separate rows are trained without prompts.
-    prompt = "" if task_or_encoder.reads_apart else predictor.prompt
-    manifest = Manifest(
-        format=format,
-        quantization=quantization,
-        task=type(task_or_encoder).__name__,
-        max_length=predictor.max_length,
-        options=dict(predictor.options),
-        pairs=pairs,
-        pad_id=tokenizer.pad_id,
-        inputs={name: list(axes) for name, axes in inputs.items()},
-        outputs={name: list(axes) for name, axes in outputs.items()},
-        prompt=prompt,
-        prompt_length=predictor.prompt_length(prompt),
-    )
+    manifest = Manifest.of(predictor, format, quantization)
     with new_export(path) as folder:
         module.write(task_or_encoder, folder / target.file, quantization)
         tokenizer.save_to_preset(folder)
         manifest.write(folder)
         if write_rules := _RULES.get(task_or_encoder.task_name):
             write_rules(predictor, folder)
-        export_folder.write_card(predictor, folder, path, {target.file: (inputs, outputs)})
+        functions = {target.file: (manifest.inputs, manifest.outputs)}
+        export_folder.write_card(predictor, folder, path, functions)
     return path
 
 

@@ -13,16 +13,22 @@ from bert_keras.inference.batching import Runner, softmax
 from bert_keras.tokenizers import Tokenizer
 
 
-def mask_logits(runner: Runner, texts: Sequence[str]) -> list[np.ndarray]:
+def mask_logits(
+    runner: Runner, texts: Sequence[str], *, require_masks: bool = True
+) -> list[np.ndarray]:
     """Return the logits of all masks of each text, one array float32 [masks, vocab_size] each.
+
+    With `require_masks=False`, a text may have no mask, and masks beyond the maximum length are
+    left out.
 
     Raises:
         ValueError: if a text has no [MASK], or one beyond the maximum length.
     """
     tokenizer, rows = runner.tokenizer, runner.encode(texts)
     positions = [np.flatnonzero(rows[index] == tokenizer.mask_id) for index in range(len(rows))]
-    for index, (text, places) in enumerate(zip(texts, positions, strict=True)):
-        _check(runner, index, text, len(places))
+    if require_masks:
+        for index, (text, places) in enumerate(zip(texts, positions, strict=True)):
+            _check(runner, index, text, len(places))
     results = [np.zeros((0, tokenizer.vocab_size), np.float32) for _ in texts]
     for batch, outputs in runner.run(rows, positions=positions):
         for row, index in enumerate(batch):
@@ -31,9 +37,12 @@ def mask_logits(runner: Runner, texts: Sequence[str]) -> list[np.ndarray]:
     return results
 
 
-def fill_mask(runner: Runner, texts: Sequence[str], top_k: int) -> list[list[list[Fill]]]:
+def fill_mask(
+    runner: Runner, texts: Sequence[str], top_k: int, *, require_masks: bool = True
+) -> list[list[list[Fill]]]:
     """Return the best tokens for each mask of each text; see `MaskMethods.fill_mask`."""
-    return [_fills(runner, logits, top_k) for logits in mask_logits(runner, texts)]
+    logits = mask_logits(runner, texts, require_masks=require_masks)
+    return [_fills(runner, rows, top_k) for rows in logits]
 
 
 def _check(runner: Runner, index: int, text: str, masks: int) -> None:

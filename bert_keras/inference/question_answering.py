@@ -32,15 +32,17 @@ def answers(
     max_question: int,
     max_pieces: int,
     n_best: int,
-) -> list[Answer]:
-    """Return the best answer to each question; see `AnswerMethods.predict_answers`."""
+    top_k: int | None = None,
+) -> list[Any]:
+    """Return the answers to each question; see `AnswerMethods.predict_answers`."""
     check_texts(questions=questions, contexts=contexts)
     if len(questions) != len(contexts):
         raise ValueError(
             "Every question needs one context. Pass columns of the same length. "
             f"Received: {len(questions)} questions, {len(contexts)} contexts"
         )
-    for name, value in (("max_pieces", max_pieces), ("n_best", n_best)):
+    limits = {"max_pieces": max_pieces, "n_best": n_best, "top_k": 1 if top_k is None else top_k}
+    for name, value in limits.items():
         if value < 1:
             raise ValueError(f"`{name}` must be at least 1. Received: {name}={value}")
     rows, windows, pieces = _rows(runner, questions, contexts, stride, max_question)
@@ -56,8 +58,8 @@ def answers(
             )
             no_answer = float(start[0]) + float(end[0])
             no_answer_logits[window.source] = min(no_answer_logits[window.source], no_answer)
-    return [
-        best_answer(
+    ranked = [
+        ranked_answers(
             context,
             pieces[number],
             spans[number],
@@ -67,6 +69,7 @@ def answers(
         )
         for number, context in enumerate(contexts)
     ]
+    return [row[0] if top_k is None else row[:top_k] for row in ranked]
 
 
 def _rows(
@@ -153,7 +156,7 @@ def best_spans(
     return spans
 
 
-def best_answer(
+def ranked_answers(
     context: str,
     pieces: Pieces,
     spans: Sequence[Span],
@@ -161,8 +164,8 @@ def best_answer(
     *,
     n_best: int,
     null_threshold: float | None,
-) -> Answer:
-    """Return the best answer among the spans of all rows of a question.
+) -> list[Answer]:
+    """Return the best answers among the spans of all rows of a question, the best first.
 
     Args:
         context: text of the context.
@@ -170,8 +173,8 @@ def best_answer(
         spans: best spans of all rows.
         null_logit: lowest logit of "no answer" over all rows.
         n_best: number of spans in the softmax that gives the probability.
-        null_threshold: return no answer if its logit exceeds that of the best span by more than
-            this. None returns the best span, if there is one.
+        null_threshold: begin with no answer if its logit exceeds that of the best span by more than
+            this. None leaves it out, if there is a span.
     """
     best: dict[tuple[int, int], float] = {}
     for span in sorted(spans, key=lambda span: (-span.logit, span.first, span.last)):
@@ -182,12 +185,15 @@ def best_answer(
             break
     shares = softmax(np.array([*best.values(), null_logit]))
     if not best:
-        return Answer("", 0, 0, 1.0, float("inf"))
-    (start, end), logit = next(iter(best.items()))
-    null_score = null_logit - logit
+        return [Answer("", 0, 0, 1.0, float("inf"))]
+    null_score = null_logit - next(iter(best.values()))
+    ranked = [
+        Answer(context[start:end], start, end, float(share), null_score)
+        for (start, end), share in zip(best, shares[:-1], strict=True)
+    ]
     if null_threshold is not None and null_score > null_threshold:
-        return Answer("", 0, 0, float(shares[-1]), null_score)
-    return Answer(context[start:end], start, end, float(shares[0]), null_score)
+        return [Answer("", 0, 0, float(shares[-1]), null_score), *ranked]
+    return ranked
 
 
 class AnswerMethods(TextMethods):
@@ -204,6 +210,7 @@ class AnswerMethods(TextMethods):
         max_question: int = _MAX_QUESTION,
         max_pieces: int = 30,
         n_best: int = 20,
+        top_k: int | None = None,
     ) -> Any:
         """Return the answer to each question: a span of its context, or no answer.
 
@@ -221,9 +228,11 @@ class AnswerMethods(TextMethods):
             max_question: maximum number of pieces of a question; the rest is truncated.
             max_pieces: maximum number of pieces of an answer.
             n_best: number of best spans in the softmax that gives `Answer.score`.
+            top_k: number of answers to each question, the best first; None for one.
 
         Returns:
-            An `Answer` for each question; a single one for one question. It has `text`, `start`
+            An `Answer` for each question, or with `top_k` a list of them; for one question, its
+            entry alone. An answer has `text`, `start`
             and `end` (characters of the context), and `score` (a probability). `null_score` is
             the logit of "no answer" minus the logit of the best span.
 
@@ -241,4 +250,5 @@ class AnswerMethods(TextMethods):
             max_question=max_question,
             max_pieces=max_pieces,
             n_best=n_best,
+            top_k=top_k,
         )

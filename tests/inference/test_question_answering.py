@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from bert_keras.data.examples import Question
 from bert_keras.data.question_answering import question_rows
 from bert_keras.data.sliding_windows import Pieces, Window
-from bert_keras.inference.question_answering import Span, best_answer, best_spans
+from bert_keras.inference.question_answering import Span, best_spans, ranked_answers
 from bert_keras.predictor import Answer, Predictor
 
 CONTEXT = "the world wanted 中国 and hello unaffable, the un wanted mask. Ünñ a world"
@@ -55,7 +55,7 @@ WORDS = "one two thr."
 
 
 def answer(spans: list[Span], null: float, threshold: float | None = None, n_best: int = 9):
-    return best_answer(WORDS, PIECES, spans, null, n_best=n_best, null_threshold=threshold)
+    return ranked_answers(WORDS, PIECES, spans, null, n_best=n_best, null_threshold=threshold)[0]
 
 
 def test_the_best_span_of_all_rows() -> None:

@@ -16,6 +16,7 @@ from bert_keras.export import export_folder
 from bert_keras.export.graph.question_answering import Questions
 from bert_keras.export.graph.text_classification import GraphTexts, flat
 from bert_keras.export.graph.token_classification import Entities
+from bert_keras.export.runtimes import formats
 from bert_keras.models import BertEncoder, Task
 from bert_keras.predictor import Predictor
 from bert_keras.tokenizers.tf_tokenizer import InGraphTokenizer
@@ -61,7 +62,7 @@ _REQUEST, _PREDICT_LOG = 1, 6
 def write_assets(
     predictor: Predictor, folder: Path, path: Path, signatures: Mapping[str, Any]
 ) -> None:
-    """Write warm-up requests and the model card into the folder of a SavedModel.
+    """Write warm-up requests, model card, export.json and tokenizer into a SavedModel's folder.
 
     Args:
         predictor: predictor of the model.
@@ -81,6 +82,9 @@ def write_assets(
         for key, signature in signatures.items()
     }
     export_folder.write_card(predictor, extra, path, functions, by=f"TensorFlow {tf.__version__}.")
+    # Servers and other programs in Python read these two.
+    formats.Manifest.of(predictor, SAVED_MODEL).write(extra)
+    predictor.tokenizer.save_to_preset(extra)
 
 
 def warm_up_requests(name: str, shapes: Mapping[str, Any]) -> Iterator[bytes]:
@@ -132,6 +136,7 @@ def _varint(value: int) -> bytes:
 
 # Shapes of the signatures' string inputs, if they are not [batch].
 _SHAPES = {"options": [None, None]}
+SAVED_MODEL = "saved_model"  # name of the format in export.json
 DEFAULT, IDS, TRAINING = "serving_default", "ids", "training"
 
 _Function = Callable[..., dict[str, tf.Tensor]]

@@ -1,4 +1,4 @@
-"""File formats of other runtimes: their libraries, axes of inputs and outputs, `export.json`."""
+"""File formats of exports: their libraries, axes of inputs and outputs, `export.json`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import importlib.util
 import os
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ import keras
 
 from bert_keras import features, file_io
 from bert_keras.errors import ArtifactError
+from bert_keras.predictor import Predictor
 
 # Environment variable that ONNX Runtime reads at its import. Without it, recent versions write a
 # device number and a database of events into the home folder, and send them.
@@ -123,6 +124,8 @@ class Manifest:
         prompt: text that is put before each (first) text before tokenization; "" for none.
         prompt_length: number of its tokens with the first special token; the value of the input
             `prompt_length`, if the model has it.
+        task_name: name of the task, such as "text_classification"; "" in files of earlier versions.
+        task_options: options of the task, such as `labels`, `problem` and `prompts`.
     """
 
     format: str
@@ -136,6 +139,30 @@ class Manifest:
     outputs: dict[str, list[int | str]]
     prompt: str = ""
     prompt_length: int = 0
+    task_name: str = ""
+    task_options: dict[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, predictor: Predictor, format: str, quantization: str | None = None) -> Manifest:  # noqa: A002
+        """Describe the export of a predictor's model, with the model's own inputs and outputs."""
+        task = predictor.task
+        # Models that read the texts of a pair in separate rows are trained without prompts.
+        prompt = "" if task.reads_apart else predictor.prompt
+        return cls(
+            format=format,
+            quantization=quantization,
+            task=type(task).__name__,
+            max_length=predictor.max_length,
+            options=dict(predictor.options),
+            pairs=predictor.pairs,
+            pad_id=predictor.tokenizer.pad_id,
+            inputs={name: list(axes) for name, axes in input_axes(task).items()},
+            outputs={name: list(axes) for name, axes in output_axes(task).items()},
+            prompt=prompt,
+            prompt_length=predictor.prompt_length(prompt),
+            task_name=task.task_name,
+            task_options=dict(task.options),
+        )
 
     def write(self, folder: Path) -> None:
         """Write the file into a folder."""
@@ -149,8 +176,7 @@ class Manifest:
             ArtifactError: if it is missing or damaged.
         """
         path = folder / FILE
-        # Earlier versions wrote no prompts.
-        values = {"prompt": "", "prompt_length": 0, **file_io.read_object(path)}
+        values = {**_EARLIER, **file_io.read_object(path)}
         if missing := sorted(_TYPES.keys() - values.keys()):
             raise ArtifactError(f"{path}: lacks {', '.join(missing)}. Export the model again.")
         for name, kind in _TYPES.items():
@@ -174,7 +200,11 @@ _TYPES = {
     "outputs": dict,
     "prompt": str,
     "prompt_length": int,
+    "task_name": str,
+    "task_options": dict,
 }
+# Values that earlier versions did not write.
+_EARLIER: dict[str, Any] = {"prompt": "", "prompt_length": 0, "task_name": "", "task_options": {}}
 
 
 # === Formats ===

@@ -1,0 +1,255 @@
+"""Dynamic batching: texts of several requests run together through one model."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from typing import Any
+
+from bert_keras.serving.signatures import Columns, Outputs, Signature, joined_rows, without_padding
+
+_SHORTEST = 5  # exponent of the shortest length bucket: all texts below 32 bytes are in it
+
+
+class QueueFullError(RuntimeError):
+    """The queue of a model has no room for more rows.
+
+    Attributes:
+        retry_after: seconds after which the queue is expected to have room.
+    """
+
+    def __init__(self, message: str, retry_after: int):
+        super().__init__(message)
+        self.retry_after = retry_after
+
+
+class ClosedError(RuntimeError):
+    """The model was unloaded, or the server stops: the request was not run."""
+
+
+@dataclass
+class Job:
+    """One request: its inputs, and the results of its rows so far.
+
+    Attributes:
+        signature: signature to run.
+        columns: input name -> values of all rows.
+        count: number of rows. A signature that is not batched has one job with one row.
+        future: outputs of all rows, or the error.
+        results: outputs of each row; None for rows that did not run yet.
+    """
+
+    signature: Signature
+    columns: Columns
+    count: int
+    future: Future[Outputs] = field(default_factory=Future)
+    results: list[Any] = field(default_factory=list)
+    waiting: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """A row that waits: its job, its index in the job, its length bucket and its arrival time."""
+
+    job: Job
+    index: int
+    bucket: int
+    since: float
+
+
+class Batcher:
+    """A queue of rows and a thread that runs them through one model.
+
+    The thread takes the oldest row, and with it rows of the same signature and of similar length.
+    If it was idle, it runs them at once. If it was busy and the batch is not full, it waits for
+    more rows, but the oldest row waits `max_wait` at most.
+
+    Args:
+        name: name of the model, for messages and the thread.
+        max_batch: largest number of rows of a batch.
+        max_wait: longest time that a row waits for other rows, in seconds.
+        max_queue: largest number of waiting rows.
+        pad_id: id that fills the end of shorter rows of token ids.
+        report: function that is called after every batch with (rows, seconds).
+    """
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        max_batch: int = 32,
+        max_wait: float = 0.002,
+        max_queue: int = 2048,
+        pad_id: int = 0,
+        report: Callable[[int, float], None] | None = None,
+    ):
+        self.name, self.max_batch, self.max_wait = name, max_batch, max_wait
+        self.max_queue, self._pad_id, self._report = max_queue, pad_id, report
+        self._rows: deque[_Row] = deque()
+        self._changed = threading.Condition()
+        self._is_closed = False
+        self._seconds_per_row = 0.01  # moving mean, for `retry_after`
+        self._thread = threading.Thread(target=self._work, name=f"model {name}", daemon=True)
+        self._thread.start()
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def submit(self, signature: Signature, columns: Columns, count: int) -> Job:
+        """Put the rows of a request into the queue.
+
+        Args:
+            signature: signature to run.
+            columns: input name -> values of the rows.
+            count: number of rows.
+
+        Returns:
+            The job, whose `future` gets the outputs.
+
+        Raises:
+            QueueFullError: if the queue has no room.
+            ClosedError: if the batcher is closed.
+        """
+        rows = count if signature.has_text_rows else 1
+        job = Job(signature, columns, rows, results=[None] * rows, waiting=rows)
+        now = time.monotonic()
+        buckets = _buckets(columns, rows) if signature.has_text_rows else [0]
+        with self._changed:
+            if self._is_closed:
+                raise ClosedError(f"the model {self.name} is not loaded any more")
+            if self._rows and len(self._rows) + rows > self.max_queue:
+                seconds = max(1, round(len(self._rows) * self._seconds_per_row))
+                raise QueueFullError(
+                    f"The queue of {self.name} is full: {len(self._rows)} rows wait. Repeat the "
+                    f"request after {seconds} s.",
+                    seconds,
+                )
+            self._rows.extend(_Row(job, index, bucket, now) for index, bucket in enumerate(buckets))
+            self._changed.notify()
+        return job
+
+    def close(self) -> None:
+        """Run the waiting rows, refuse new ones, and end the thread."""
+        with self._changed:
+            self._is_closed = True
+            self._changed.notify()
+        self._thread.join()
+
+    # === The thread ===
+
+    def _work(self) -> None:
+        """Take and run batches until the batcher is closed and the queue is empty."""
+        was_idle = True
+        while True:
+            with self._changed:
+                while not self._rows:
+                    if self._is_closed:
+                        return
+                    was_idle = True
+                    self._changed.wait()
+                if not was_idle:
+                    self._wait_for_more()
+                batch = self._take()
+            was_idle = False
+            if batch:
+                self._run(batch)
+
+    def _wait_for_more(self) -> None:
+        """Wait until the batch is full or the oldest row has waited long enough."""
+        until = self._rows[0].since + self.max_wait
+        while len(self._rows) < self.max_batch and not self._is_closed:
+            seconds = until - time.monotonic()
+            if seconds <= 0 or not self._changed.wait(seconds):
+                return
+
+    def _take(self) -> list[_Row]:
+        """Remove the oldest row and those that can run with it from the queue.
+
+        Rows of requests that were cancelled meanwhile are dropped.
+        """
+        batch: list[_Row] = []
+        kept: deque[_Row] = deque()
+        while self._rows and len(batch) < self.max_batch:
+            row = self._rows.popleft()
+            if row.job.future.cancelled() or row.job.future.done():
+                continue
+            first = batch[0] if batch else row
+            is_fit = row.job.signature is first.job.signature and row.bucket == first.bucket
+            if is_fit and (not batch or row.job.signature.has_text_rows):
+                batch.append(row)
+            else:
+                kept.append(row)
+        self._rows.extendleft(reversed(kept))
+        return batch
+
+    def _run(self, batch: list[_Row]) -> None:
+        """Run rows, and give each job that is complete its outputs."""
+        start = time.monotonic()
+        try:
+            rows = self._outputs(batch)
+        except Exception as error:
+            self._fail(batch, error)
+            return
+        seconds = time.monotonic() - start
+        self._seconds_per_row += 0.1 * (seconds / len(batch) - self._seconds_per_row)
+        if self._report is not None:
+            self._report(len(batch), seconds)
+        for row, outputs in zip(batch, rows, strict=True):
+            job = row.job
+            job.results[row.index] = outputs
+            job.waiting -= 1
+            if not job.waiting and job.future.set_running_or_notify_cancel():
+                is_rows = job.signature.has_text_rows
+                result = joined_rows(job.results, self._pad_id) if is_rows else job.results[0]
+                job.future.set_result(result)
+
+    def _outputs(self, batch: Sequence[_Row]) -> list[Any]:
+        """Return the outputs of each row."""
+        job = batch[0].job
+        signature = job.signature
+        if not signature.has_text_rows:
+            return [signature.run(job.columns)]
+        columns = {
+            name: [row.job.columns[name][row.index] for row in batch] for name in signature.inputs
+        }
+        outputs = signature.run(columns)
+        return [
+            without_padding({name: values[index] for name, values in outputs.items()})
+            for index in range(len(batch))
+        ]
+
+    def _fail(self, batch: list[_Row], error: Exception) -> None:
+        """Run the rows of each request on their own, so that an error concerns its request only."""
+        jobs = {id(row.job): row.job for row in batch}
+        if len(jobs) > 1:
+            for key in jobs:
+                self._run([row for row in batch if id(row.job) == key])
+            return
+        future = batch[0].job.future
+        if not future.done() and future.set_running_or_notify_cancel():
+            future.set_exception(error)
+
+
+def _buckets(columns: Columns, count: int) -> list[int]:
+    """Return the length bucket of each row: the number of binary digits of its length."""
+    lengths = [0] * count
+    for values in columns.values():
+        for index, value in enumerate(values):
+            lengths[index] += _length(value)
+    return [max(_SHORTEST, length.bit_length()) for length in lengths]
+
+
+def _length(value: Any) -> int:
+    """Return the length of a text, or of all texts of a list."""
+    if isinstance(value, str | bytes):
+        return len(value)
+    return sum(map(_length, value))
+
+
+def first_axis(columns: Mapping[str, Any]) -> int:
+    """Return the number of rows of columns."""
+    return len(next(iter(columns.values())))

@@ -1,0 +1,315 @@
+"""Requests: reading of bodies with limits, checks of values, and running of models."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import orjson
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+
+from bert_keras.serving.batching import ClosedError, QueueFullError
+from bert_keras.serving.loaded_model import LoadedModel
+from bert_keras.serving.signatures import Columns, Outputs, Signature
+from bert_keras.serving.versions import NotFoundError, ServedModel, Version
+
+_RETRIES = 3  # of a request whose version was unloaded between its arrival and its run
+_ASIDE = 50_000  # characters that are tokenised in another thread, so that others do not wait
+
+
+class RequestError(Exception):
+    """A request that is answered with an error.
+
+    Attributes:
+        status: HTTP status.
+        message: text for the client.
+        retry_after: value of the header Retry-After in seconds; None for no header.
+        code: short name of the error for OpenAI's clients.
+    """
+
+    def __init__(
+        self, status: int, message: str, *, retry_after: int | None = None, code: str = ""
+    ):
+        super().__init__(message)
+        self.status, self.message = status, message
+        self.retry_after, self.code = retry_after, code
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Limits of requests.
+
+    Attributes:
+        max_body: largest number of bytes of a body.
+        max_texts: largest number of rows of a request.
+        max_characters: largest number of characters of all texts of a request.
+        timeout: longest time in seconds until a request is answered.
+        body_timeout: longest time in seconds until a body has arrived.
+    """
+
+    max_body: int = 8 * 2**20
+    max_texts: int = 2048
+    max_characters: int = 4 * 2**20
+    timeout: float = 60.0
+    body_timeout: float = 20.0
+
+
+@dataclass
+class Service:
+    """Models, limits and settings, which all protocols share.
+
+    Attributes:
+        models: name -> model, in the order of the command line.
+        limits: limits of requests.
+        accepts_token_ids: True if `/v1/embeddings` takes ids of the model's own tokenizer.
+        is_draining: True while the server stops.
+    """
+
+    models: dict[str, ServedModel]
+    limits: Limits = field(default_factory=Limits)
+    accepts_token_ids: bool = False
+    is_draining: bool = False
+
+    def model(self, name: str) -> ServedModel:
+        """Return a model.
+
+        Raises:
+            RequestError: if there is none of this name.
+        """
+        if name not in self.models:
+            raise RequestError(
+                404,
+                f"There is no model {name!r:.100}. Models: {', '.join(self.models)}.",
+                code="model_not_found",
+            )
+        return self.models[name]
+
+    def first(self, can: Callable[[LoadedModel], bool]) -> ServedModel | None:
+        """Return the first model whose newest version has an ability."""
+        models = self.models.values()
+        return next((model for model in models if can(model.newest.model)), None)
+
+
+def version_of(model: ServedModel, number: int | None = None, label: str | None = None) -> Version:
+    """Return a version of a model; see `ServedModel.version`.
+
+    Raises:
+        RequestError: if it is not loaded.
+    """
+    try:
+        return model.version(number, label)
+    except NotFoundError as error:
+        raise RequestError(404, f"{error}.") from error
+
+
+# === Bodies ===
+
+
+async def read_object(request: Request, limits: Limits) -> dict[str, Any]:
+    """Return the JSON object of a request's body.
+
+    Raises:
+        RequestError: if the body is too large or too slow, or not a JSON object.
+    """
+    try:
+        body = await asyncio.wait_for(_body(request, limits.max_body), limits.body_timeout)
+    except TimeoutError:
+        raise RequestError(
+            408, f"The body did not arrive within {limits.body_timeout:g} s."
+        ) from None
+    if not body:
+        raise RequestError(400, "The body is empty. Send a JSON object.")
+    try:
+        value = orjson.loads(body)
+    except orjson.JSONDecodeError as error:
+        raise RequestError(400, f"The body is not JSON: {error}.") from None
+    if not isinstance(value, dict):
+        raise RequestError(
+            400, f"The body must be a JSON object. Received: {type(value).__name__}."
+        )
+    return value
+
+
+async def _body(request: Request, most: int) -> bytes:
+    """Return the body of a request, which is not read further than its limit."""
+    told = request.headers.get("content-length", "")
+    if told.isdecimal() and int(told) > most:
+        raise RequestError(413, _too_large(most))
+    parts, size = [], 0
+    async for part in request.stream():
+        size += len(part)
+        if size > most:
+            raise RequestError(413, _too_large(most))
+        parts.append(part)
+    return b"".join(parts)
+
+
+def _too_large(most: int) -> str:
+    """Return the message about a body that is too large."""
+    return f"The body has more than {most:,} bytes. Send fewer texts in one request."
+
+
+def json_response(value: Any, status: int = 200, headers: dict[str, str] | None = None) -> Response:
+    """Return a response with a JSON body. NumPy arrays of numbers become lists."""
+    body = orjson.dumps(value, option=orjson.OPT_SERIALIZE_NUMPY)
+    return Response(body, status, headers, media_type="application/json")
+
+
+# === Values ===
+
+
+def texts_from(value: Any, name: str, limits: Limits) -> list[str]:
+    """Return a text or a list of texts as a list.
+
+    Raises:
+        RequestError: if it is something else, empty, or too much.
+    """
+    texts = [value] if isinstance(value, str) else value
+    if not isinstance(texts, list) or not texts:
+        raise RequestError(
+            400, f"`{name}` must be a text, or a list of at least one. Received: {shown(value)}."
+        )
+    for index, text in enumerate(texts):
+        if not isinstance(text, str):
+            raise RequestError(400, f"`{name}[{index}]` must be a text. Received: {shown(text)}.")
+    check_amount(len(texts), sum(map(len, texts)), limits)
+    return texts
+
+
+def check_amount(rows: int, characters: int, limits: Limits) -> None:
+    """Check the number of rows and characters of a request.
+
+    Raises:
+        RequestError: if it is above the limits.
+    """
+    if rows > limits.max_texts:
+        raise RequestError(
+            413,
+            f"A request may have {limits.max_texts:,} texts. Received: {rows:,}. Send several "
+            "requests.",
+        )
+    if characters > limits.max_characters:
+        raise RequestError(
+            413,
+            f"The texts of a request may have {limits.max_characters:,} characters. Received: "
+            f"{characters:,}. Send several requests.",
+        )
+
+
+def shown(value: Any) -> str:
+    """Return a value of a request for an error message, shortened."""
+    text = orjson.dumps(value, default=str).decode()
+    return text if len(text) <= 80 else f"{text[:77]}..."
+
+
+# === Running ===
+
+
+@dataclass(frozen=True)
+class Answered:
+    """The outputs of a request.
+
+    Attributes:
+        outputs: output name -> array [batch, ...].
+        version: the version that answered.
+        seconds: time from the request to its outputs.
+    """
+
+    outputs: Outputs
+    version: Version
+    seconds: float
+
+
+async def run(
+    request: Request,
+    service: Service,
+    choose: Callable[[], Version],
+    signature_of: Callable[[LoadedModel], Signature],
+    columns: Columns,
+    count: int,
+) -> Answered:
+    """Run rows through a model and wait for the outputs.
+
+    If the version is unloaded before the rows run, they run on the version that follows it.
+
+    Args:
+        request: the request; if its client goes away, its rows do not run.
+        service: the server's models and limits.
+        choose: function that returns the version.
+        signature_of: function that returns the signature of a model.
+        columns: input name -> values.
+        count: number of rows.
+
+    Raises:
+        RequestError: if the queue is full, the time is over, or the model refuses a row.
+    """
+    start = time.perf_counter()
+    for _ in range(_RETRIES):
+        version = choose()
+        try:
+            job = version.batcher.submit(signature_of(version.model), columns, count)
+        except QueueFullError as error:
+            raise RequestError(429, str(error), retry_after=error.retry_after) from error
+        except ClosedError:
+            await asyncio.sleep(0)
+            continue
+        future = asyncio.wrap_future(job.future)
+        outputs = await _wait(future, request, service.limits.timeout)
+        return Answered(outputs, version, time.perf_counter() - start)
+    raise RequestError(503, "The model is not loaded any more.", retry_after=1)
+
+
+async def _wait(future: asyncio.Future, request: Request, timeout: float) -> Outputs:
+    """Wait for the outputs of a job, until the client goes away or the time is over."""
+    gone = asyncio.ensure_future(_disconnected(request))
+    try:
+        await asyncio.wait({future, gone}, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
+        if future.done():
+            return future.result()
+        if gone.done():
+            raise ClientDisconnect
+        raise RequestError(
+            503,
+            f"The model did not answer within {timeout:g} s. Send fewer or shorter texts.",
+            retry_after=max(1, int(timeout)),
+        )
+    except (TypeError, ValueError) as error:
+        raise RequestError(400, str(error)) from error
+    finally:
+        future.cancel()
+        gone.cancel()
+
+
+async def _disconnected(request: Request) -> None:
+    """Return when the client has closed the connection."""
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
+
+
+async def truncated(
+    model: LoadedModel, texts: Sequence[str], pairs: Sequence[str] | None = None
+) -> int:
+    """Return the number of rows that the model truncates; see `LoadedModel.truncated`."""
+    if model.tokenizer is None:
+        return 0
+    return await _aside(texts, lambda: model.truncated(texts, pairs))
+
+
+async def count_tokens(
+    model: LoadedModel, texts: Sequence[str], pairs: Sequence[str] | None = None
+) -> list[int]:
+    """Return the number of tokens of each row; see `LoadedModel.count_tokens`."""
+    if model.tokenizer is None:
+        return [0] * len(texts)
+    return await _aside(texts, lambda: model.count_tokens(texts, pairs))
+
+
+async def _aside(texts: Sequence[str], function: Callable[[], Any]) -> Any:
+    """Call a function here if there is little text, else in another thread."""
+    if sum(map(len, texts)) < _ASIDE:
+        return function()
+    return await asyncio.to_thread(function)

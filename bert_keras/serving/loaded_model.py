@@ -1,0 +1,304 @@
+"""Models that the server has loaded: what protocols and the page ask of a model of any kind."""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from bert_keras import features
+from bert_keras.data.model_inputs import EncodedTexts, add_special_tokens
+from bert_keras.errors import UsageError
+from bert_keras.inference.sentence_similarity import means
+from bert_keras.models import BertEncoder, Task
+from bert_keras.predictor import Predictor, device_scope
+from bert_keras.serving.signatures import (
+    DEFAULT,
+    Columns,
+    Outputs,
+    Signature,
+    Spec,
+    predictor_signatures,
+    serves_task,
+)
+from bert_keras.tokenizers import Tokenizer
+
+VECTOR_TASKS = ("sentence_similarity", "feature_extraction")
+LABEL_TASKS = ("text_classification", "multi_label_classification", "pair_classification")
+OTHER = "other"  # task of a SavedModel that another program wrote
+MOST_ATTENTION = 256  # tokens: the page draws every pair of them
+_MOST_ANSWERS = 20  # answers to a question that the page can ask for
+
+
+class Token(NamedTuple):
+    """A token of a text or of a pair of texts.
+
+    Attributes:
+        token: the piece.
+        id: its vocabulary id.
+        start: index of its first character in its text; None for an added special token.
+        end: index after its last character; None for an added special token.
+        segment: 0 for the first text, 1 for the second.
+        special: True for an added special token.
+    """
+
+    token: str
+    id: int
+    start: int | None
+    end: int | None
+    segment: int
+    special: bool
+
+
+class LoadedModel:
+    """One version of a model, ready to answer. Its signatures run in the thread of its batcher.
+
+    Args:
+        format: "checkpoint", "saved_model", or the format of another export, such as "onnx".
+        backend: name of the library that computes.
+        dtype: name of the type in which it computes.
+
+    Attributes:
+        task: name of the task, or "other".
+        signatures: signature name -> signature; the first is `serving_default`.
+        tokenizer: tokenizer of the model; None if it is not known.
+        labels: labels of a classifier or tagger; None for other tasks.
+        max_length: maximum number of tokens of a text; None if it is not known.
+        mask_token: token to be filled; None for models that fill no masks.
+        takes_pairs: True if the model answers single texts and pairs.
+        pad_id: id of padding.
+        activation: name of the activation of a regression's numbers; None for none.
+        why_not: ability -> reason why the model does not have it, for the page.
+        more: further signatures for the page and for `/v1/embeddings`, which no client calls by
+            name: "ranked_answers", "vectors_of_ids" and "attention".
+    """
+
+    def __init__(self, *, format: str, backend: str, dtype: str):  # noqa: A002
+        self.format, self.backend, self.dtype = format, backend, dtype
+        self.task = OTHER
+        self.signatures: Mapping[str, Signature] = {}
+        self.tokenizer: Tokenizer | None = None
+        self.labels: list[str] | None = None
+        self.max_length: int | None = None
+        self.mask_token: str | None = None
+        self.takes_pairs = False
+        self.pad_id = 0
+        self.activation: str | None = None
+        self.why_not: dict[str, str] = {}
+        self.more: dict[str, Signature] = {}
+
+    def take_options(self, options: Mapping[str, Any]) -> None:
+        """Take over labels and activation from the options of a task, whose name is set."""
+        labels = options.get("labels")
+        self.labels = list(labels) if labels and self.task != "text_regression" else None
+        self.activation = options.get("activation")
+
+    def tokens(
+        self, text: str, pair: str | None = None, *, max_length: int | None = None
+    ) -> tuple[list[Token], bool]:
+        """Return the tokens that the model reads, and whether a text was truncated.
+
+        Args:
+            text: first text.
+            pair: second text; None for a single text.
+            max_length: maximum number of tokens; None for that of the model.
+        """
+        assert self.tokenizer is not None
+        limit = min(max_length or self._longest, self._longest)
+        return tokens_of(self.tokenizer, text, pair, limit)
+
+    @property
+    def _longest(self) -> int:
+        """Maximum number of tokens of a text."""
+        return self.max_length or sys.maxsize
+
+    def count_tokens(self, texts: Sequence[str], pairs: Sequence[str] | None = None) -> list[int]:
+        """Return the number of tokens of each row before truncation, with special tokens."""
+        assert self.tokenizer is not None
+        if not len(texts):
+            return []
+        return self.tokenizer(texts, pairs)[features.PADDING_MASK].sum(axis=1).tolist()
+
+    @property
+    def inputs(self) -> list[str]:
+        """Names of the inputs of `serving_default`."""
+        return list(self.signatures[DEFAULT].inputs) if DEFAULT in self.signatures else []
+
+    @property
+    def has_vectors(self) -> bool:
+        """True if the model gives vectors of texts."""
+        return self.vector_signature is not None
+
+    @property
+    def vector_signature(self) -> Signature | None:
+        """The signature that gives `sentence_vector` of texts; None if there is none."""
+        return self._with_output("sentence_vector")
+
+    @property
+    def similarity_signature(self) -> Signature | None:
+        """The signature that gives the similarity of two texts; None if there is none."""
+        return self._with_output("similarity")
+
+    def of_inputs(self, *names: str) -> Signature | None:
+        """Return the first signature with exactly these inputs; None if there is none."""
+        for signature in self.signatures.values():
+            if sorted(signature.inputs) == sorted(names):
+                return signature
+        return None
+
+    def _with_output(self, output: str) -> Signature | None:
+        """Return the first signature with an output of this name; None if there is none."""
+        for signature in self.signatures.values():
+            if output in signature.outputs and signature.has_text_rows:
+                return signature
+        return None
+
+    def truncated(self, texts: Sequence[str], pairs: Sequence[str] | None = None) -> int:
+        """Return the number of rows that are longer than `max_length` and so are truncated.
+
+        A text of n bytes has at most n tokens, so that most texts need not be tokenised.
+        """
+        if self.max_length is None or self.task in ("token_classification", "question_answering"):
+            return 0
+        limit = self.max_length - 4  # no family has more special tokens around two texts
+        seconds = pairs if pairs is not None else [""] * len(texts)
+        long = [
+            index
+            for index, both in enumerate(zip(texts, seconds, strict=True))
+            if sum(len(text.encode("utf-8", "ignore")) for text in both) > limit
+        ]
+        if not long:
+            return 0
+        firsts = [texts[index] for index in long]
+        others = None if pairs is None else [pairs[index] for index in long]
+        return sum(count > self.max_length for count in self.count_tokens(firsts, others))
+
+
+class PredictorModel(LoadedModel):
+    """A checkpoint on the Keras backend, or an export in another runtime, behind a `Predictor`.
+
+    Args:
+        predictor: predictor of the model.
+        format: "checkpoint", or the format of the export.
+        backend: name of the library that computes.
+        dtype: name of the type in which it computes.
+
+    Raises:
+        UsageError: if the task answers no texts.
+    """
+
+    def __init__(
+        self,
+        predictor: Predictor,
+        *,
+        format: str = "checkpoint",  # noqa: A002
+        backend: str,
+        dtype: str,
+    ):
+        super().__init__(format=format, backend=backend, dtype=dtype)
+        task = predictor.task
+        if not serves_task(task.task_name):
+            raise UsageError(
+                f"A {type(task).__name__} answers no texts, so it cannot be served. Serve a task "
+                "that was fine-tuned from it, or its encoder (`task.encoder.save_to_preset`)."
+            )
+        self.predictor, self.tokenizer = predictor, predictor.tokenizer
+        self.task = task.task_name
+        self.signatures = predictor_signatures(predictor)
+        self.max_length, self.pad_id = predictor.max_length, predictor.tokenizer.pad_id
+        self.take_options(task.options)
+        if task.fills_masks:
+            self.mask_token = predictor.tokenizer.id_to_token(predictor.tokenizer.mask_id)
+        self.takes_pairs = task.takes_pairs and not task.reads_apart
+        self._add_more()
+
+    def _add_more(self) -> None:
+        """Add the signatures of the page, and the reasons where there is none."""
+        if self.task == "question_answering":
+            inputs = self.signatures[DEFAULT].inputs
+            self.more["ranked_answers"] = Signature(self._ranked_answers, inputs, {})
+        if self.has_vectors:
+            ids = {features.TOKEN_IDS: Spec("int32", (None, None))}
+            self.more["vectors_of_ids"] = Signature(
+                self._vectors_of_ids, ids, {}, has_text_rows=False
+            )
+        if isinstance(self.predictor.task, Task | BertEncoder):
+            self.more["attention"] = Signature(self._attention, {}, {}, has_text_rows=False)
+        else:
+            self.why_not["attention"] = (
+                f"A model in the format {self.format} has no attention outputs. Serve the "
+                "checkpoint folder to see the attention."
+            )
+
+    # === Further signatures ===
+
+    def _ranked_answers(self, columns: Columns) -> Outputs:
+        """Return `answers` of questions, an object array [batch] of lists of dicts, best first."""
+        options = {**self.predictor.options, "top_k": _MOST_ANSWERS}
+        ranked = self.predictor.predict_answers(columns["question"], columns["context"], **options)
+        answers = np.empty(len(ranked), object)
+        answers[:] = [[dataclasses.asdict(answer) for answer in row] for row in ranked]
+        return {"answers": answers}
+
+    def _vectors_of_ids(self, columns: Columns) -> Outputs:
+        """Return `sentence_vector` [batch, size] of rows of ids without special tokens."""
+        tokenizer = self.predictor.tokenizer
+        room = self.predictor.max_length - tokenizer.scheme.num_added(1)
+        rows = [add_special_tokens(tokenizer, ids[:room]) for ids in columns["token_ids"]]
+        encoded = EncodedTexts.of([r[0] for r in rows], [r[1] for r in rows], self.pad_id)
+        model = self.predictor.task.vector_model()
+        runner: Any = _OfIds(self.predictor._runner_of(model), encoded)
+        if features.SENTENCE_VECTOR in model.output:
+            return {"sentence_vector": runner.per_example(features.SENTENCE_VECTOR, encoded)}
+        return {"sentence_vector": means(runner, [], "")}
+
+    def _attention(self, columns: Columns) -> Outputs:
+        """Return `attention` of one row, uint8 [layers, heads, from, to], 255 for 1.
+
+        The columns are "text" and perhaps "pair", lists of one text.
+        """
+        encoder = self.predictor.encoder
+        if not hasattr(self, "_view"):
+            self._view = encoder.with_outputs(attentions=True)
+        length = min(self.predictor.max_length, MOST_ATTENTION)
+        inputs = self.predictor.tokenizer(columns["text"], columns.get("pair"), max_length=length)
+        wanted = {tensor.name: inputs[tensor.name] for tensor in self._view.inputs}
+        with device_scope(self.predictor.device):
+            layers = self._view.predict_on_batch(wanted)[features.ATTENTIONS]
+        shares = np.stack([np.asarray(layer, np.float32)[0] for layer in layers])
+        return {"attention": np.rint(255 * shares).astype(np.uint8)}
+
+
+class _OfIds:
+    """A runner whose texts are encoded already, for `inference.means`."""
+
+    def __init__(self, runner: Any, encoded: EncodedTexts):
+        self._runner, self._encoded = runner, encoded
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._runner, name)
+
+    def encode(self, texts: Sequence[str]) -> EncodedTexts:
+        """Return the encoded texts, whatever is passed."""
+        del texts
+        return self._encoded
+
+
+def tokens_of(
+    tokenizer: Tokenizer, text: str, pair: str | None, max_length: int
+) -> tuple[list[Token], bool]:
+    """Return the tokens of a row, and whether a text was truncated to `max_length` tokens."""
+    whole = tokenizer.encode(text, pair)
+    read = tokenizer.encode(text, pair, max_length=max_length)
+    tokens = []
+    segment = 0
+    for index, piece in enumerate(read.tokens):
+        special = bool(read.special_tokens_mask[index])
+        start, end = (None, None) if special else read.offsets[index]
+        tokens.append(Token(piece, read.ids[index], start, end, segment, special))
+        is_separator = special and read.ids[index] == tokenizer.sep_id
+        segment = 1 if is_separator and pair is not None else segment
+    return tokens, len(read) < len(whole)

@@ -1,0 +1,210 @@
+"""OpenAI's protocol for embeddings: `/v1/embeddings` and `/v1/models`.
+
+Source: https://platform.openai.com/docs/api-reference/embeddings
+"""
+
+from __future__ import annotations
+
+import base64
+from typing import Any
+
+import numpy as np
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from bert_keras.serving.http_requests import (
+    Answered,
+    RequestError,
+    Service,
+    check_amount,
+    count_tokens,
+    json_response,
+    read_object,
+    run,
+    shown,
+    texts_from,
+    version_of,
+)
+from bert_keras.serving.loaded_model import LoadedModel
+from bert_keras.serving.signatures import Signature
+from bert_keras.serving.tensorflow_serving import model_status
+from bert_keras.serving.versions import ServedModel
+
+_IDS_ADVICE = (
+    "Token ids of OpenAI's tokenizer would be read as other words. Send texts: with the OpenAI "
+    "client pass str, with LangChain's OpenAIEmbeddings set check_embedding_ctx_length=False. If "
+    "the ids are of this model's own tokenizer, start the server with --token-ids."
+)
+
+
+def routes(service: Service) -> list[Route]:
+    """Return the routes of the protocol. `/v1/models/NAME` has TensorFlow Serving's status too."""
+
+    async def embeddings(request: Request) -> Response:
+        return await _embeddings(service, request)
+
+    async def models(request: Request) -> Response:
+        del request
+        listed = [_model(model) for model in service.models.values()]
+        return json_response({"object": "list", "data": listed})
+
+    async def model(request: Request) -> Response:
+        name = request.path_params["name"]
+        if ":" in name:  # a method of TensorFlow Serving, such as NAME:predict
+            raise RequestError(405, "This path takes POST only. /docs lists the methods.")
+        status = model_status(service, name)
+        return json_response({**_model(service.model(name)), "model_version_status": status})
+
+    return [
+        Route("/v1/embeddings", embeddings, methods=["POST"]),
+        Route("/v1/models", models, methods=["GET"]),
+        Route("/v1/models/{name}", model, methods=["GET"]),
+    ]
+
+
+def _model(model: ServedModel) -> dict[str, Any]:
+    """Return the description of a model."""
+    return {
+        "id": model.name,
+        "object": "model",
+        "created": model.created,
+        "owned_by": "bert_keras",
+    }
+
+
+async def _embeddings(service: Service, request: Request) -> Response:
+    """Answer `/v1/embeddings`."""
+    body = await read_object(request, service.limits)
+    name = body.get("model")
+    if not isinstance(name, str):
+        raise RequestError(400, f"`model` must be the name of a model. Received: {shown(name)}.")
+    model = service.model(name)
+    loaded = model.newest.model
+    if loaded.vector_signature is None:
+        able = [n for n, other in service.models.items() if other.newest.model.has_vectors]
+        raise RequestError(
+            400,
+            f"The model {name} is for {loaded.task} and gives no vectors. Models with vectors: "
+            f"{', '.join(able) or 'none'}.",
+        )
+    encoding = body.get("encoding_format") or "float"
+    if encoding not in ("float", "base64"):
+        raise RequestError(
+            400, f"`encoding_format` must be float or base64. Received: {shown(encoding)}."
+        )
+    answered, counts = await _run(service, request, model, body.get("input"))
+    vectors = _shortened(
+        np.asarray(answered.outputs["sentence_vector"], np.float32), body.get("dimensions")
+    )
+    data = [
+        {
+            "object": "embedding",
+            "index": index,
+            "embedding": _base64(vector) if encoding == "base64" else vector,
+        }
+        for index, vector in enumerate(vectors)
+    ]
+    used, limit = sum(counts), loaded.max_length
+    cut = sum(count > limit for count in counts) if limit is not None else 0
+    usage = {"prompt_tokens": used, "total_tokens": used}
+    return json_response(
+        {"object": "list", "data": data, "model": name, "usage": usage, "truncated": cut},
+        headers={
+            "X-Model-Version": str(answered.version.number),
+            "X-Truncated-Texts": str(cut),
+        },
+    )
+
+
+async def _run(
+    service: Service, request: Request, model: ServedModel, value: Any
+) -> tuple[Answered, list[int]]:
+    """Return the vectors of `input`, and the number of tokens of each row.
+
+    Raises:
+        RequestError: if it is neither a text nor a list of texts, or of ids without --token-ids.
+    """
+    rows = _rows_of_ids(value)
+    if rows is None:
+        texts = texts_from(value, "input", service.limits)
+        columns, count, signature_of = {"text": texts}, len(texts), _vector_signature
+    else:
+        if not service.accepts_token_ids:
+            raise RequestError(400, f"`input` has token ids. {_IDS_ADVICE}")
+        check_amount(len(rows), sum(map(len, rows)), service.limits)
+        _check_ids(rows, model.newest.model)
+        columns, count, signature_of = {"token_ids": rows}, len(rows), _id_signature
+    answered = await run(request, service, lambda: version_of(model), signature_of, columns, count)
+    if rows is None:
+        return answered, await count_tokens(answered.version.model, columns["text"])
+    return answered, [len(row) + 2 for row in rows]
+
+
+def _vector_signature(model: LoadedModel) -> Signature:
+    """Return the signature of vectors of texts."""
+    if model.vector_signature is None:
+        raise RequestError(503, "The model has just been replaced by another.", retry_after=1)
+    return model.vector_signature
+
+
+def _id_signature(model: LoadedModel) -> Signature:
+    """Return the signature of vectors of token ids."""
+    if "vectors_of_ids" not in model.more:
+        raise RequestError(
+            400, f"A model in the format {model.format} takes no token ids here. Send texts."
+        )
+    return model.more["vectors_of_ids"]
+
+
+def _rows_of_ids(value: Any) -> list[list[int]] | None:
+    """Return `input` as rows of token ids, if it is a list of them or a list of such lists."""
+    rows = value if isinstance(value, list) else []
+    rows = [rows] if rows and all(type(item) is int for item in rows) else rows
+    is_ids = bool(rows) and all(
+        isinstance(row, list) and row and all(type(item) is int for item in row) for row in rows
+    )
+    return rows if is_ids else None
+
+
+def _check_ids(rows: list[list[int]], model: LoadedModel) -> None:
+    """Check that token ids are in the vocabulary of a model.
+
+    Raises:
+        RequestError: if one is not.
+    """
+    size = model.tokenizer.vocab_size if model.tokenizer is not None else 0
+    for index, row in enumerate(rows):
+        if wrong := [item for item in row if not 0 <= item < size]:
+            raise RequestError(
+                400,
+                f"`input[{index}]` has the token id {wrong[0]}, but the vocabulary has {size:,} "
+                "entries.",
+            )
+
+
+def _shortened(vectors: np.ndarray, dimensions: Any) -> np.ndarray:
+    """Return the first `dimensions` numbers of each vector, scaled to the length 1.
+
+    That is what OpenAI's own models return. It suits models that were trained for it.
+
+    Raises:
+        RequestError: if `dimensions` is not a number from 1 to the size of the vectors.
+    """
+    if dimensions is None:
+        return vectors
+    size = vectors.shape[1]
+    if type(dimensions) is not int or not 1 <= dimensions <= size:
+        raise RequestError(
+            400, f"`dimensions` must be from 1 to {size}. Received: {shown(dimensions)}."
+        )
+    if dimensions == size:
+        return vectors
+    short = np.ascontiguousarray(vectors[:, :dimensions])
+    lengths = np.linalg.norm(short, axis=1, keepdims=True)
+    return short / np.maximum(lengths, np.finfo(np.float32).tiny)
+
+
+def _base64(vector: np.ndarray) -> str:
+    """Return the bytes of a vector, float32 in little-endian order, in base64."""
+    return base64.b64encode(vector.astype("<f4").tobytes()).decode()

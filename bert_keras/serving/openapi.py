@@ -1,0 +1,161 @@
+"""The OpenAPI description of the server, for `/openapi.json` and the page `/docs`."""
+
+from __future__ import annotations
+
+from html import escape
+from importlib import metadata
+from typing import Any
+
+_TEXTS = {"oneOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]}
+_STRING, _BOOLEAN, _INTEGER = {"type": "string"}, {"type": "boolean"}, {"type": "integer"}
+_ANY: dict[str, Any] = {}
+_PREDICT = {"signature_name": _STRING, "instances": {"type": "array"}, "inputs": _ANY}
+_EXAMPLES = {
+    "signature_name": _STRING,
+    "context": {"type": "object"},
+    "examples": {"type": "array", "items": {"type": "object"}},
+}
+_RANK = {"query": _STRING, "texts": _TEXTS, "raw_scores": _BOOLEAN, "return_text": _BOOLEAN}
+_TEXT_AND_PAIR = {"text": _STRING, "pair": _STRING}
+
+# Path -> (method, group, summary, properties of the body or None, required properties).
+_Operation = tuple[str, str, str, dict[str, Any] | None, tuple[str, ...]]
+OPERATIONS: dict[str, _Operation] = {
+    "/v1/models/{name}:predict": (
+        *("post", "TensorFlow Serving", "Run a signature on rows or columns."),
+        *(_PREDICT, ()),
+    ),
+    "/v1/models/{name}:classify": (
+        *("post", "TensorFlow Serving", "Return labels and scores of examples."),
+        *(_EXAMPLES, ("examples",)),
+    ),
+    "/v1/models/{name}:regress": (
+        *("post", "TensorFlow Serving", "Return a number for each example."),
+        *(_EXAMPLES, ("examples",)),
+    ),
+    "/v1/models/{name}/metadata": (
+        *("get", "TensorFlow Serving", "Return the signatures of a model."),
+        *(None, ()),
+    ),
+    "/v1/models/{name}": (
+        *("get", "TensorFlow Serving", "Return the versions of a model and their states."),
+        *(None, ()),
+    ),
+    "/v1/models": ("get", "OpenAI", "List the models.", None, ()),
+    "/v1/embeddings": (
+        *("post", "OpenAI", "Return vectors of texts."),
+        {
+            "model": _STRING,
+            "input": _TEXTS,
+            "encoding_format": {"type": "string", "enum": ["float", "base64"]},
+            "dimensions": _INTEGER,
+        },
+        ("model", "input"),
+    ),
+    "/embed": (
+        *("post", "Text Embeddings Inference", "Return vectors of texts."),
+        {"inputs": _TEXTS, "normalize": _BOOLEAN, "truncate": _BOOLEAN},
+        ("inputs",),
+    ),
+    "/predict": (
+        *("post", "Text Embeddings Inference", "Return labels of texts or pairs."),
+        *({"inputs": _ANY, "truncate": _BOOLEAN}, ("inputs",)),
+    ),
+    "/rerank": (
+        *("post", "Text Embeddings Inference", "Rank texts for a query."),
+        *({**_RANK, "truncate": _BOOLEAN}, ("query", "texts")),
+    ),
+    "/v1/rerank": (
+        *("post", "Cohere", "Rank documents for a query."),
+        {
+            "model": _STRING,
+            "query": _STRING,
+            "documents": {"type": "array"},
+            "top_n": _INTEGER,
+            "return_documents": _BOOLEAN,
+        },
+        ("query", "documents"),
+    ),
+    "/api/models": ("get", "Page", "Describe the models for the page.", None, ()),
+    "/api/models/{name}/answer": (
+        *("post", "Page", "Answer one example."),
+        *({"inputs": {"type": "object"}, "top_k": _INTEGER}, ("inputs",)),
+    ),
+    "/api/models/{name}/tokens": (
+        *("post", "Page", "Return the tokens of a text."),
+        *(_TEXT_AND_PAIR, ("text",)),
+    ),
+    "/api/models/{name}/attention": (
+        *("post", "Page", "Return the attention between the tokens of a text."),
+        *(_TEXT_AND_PAIR, ("text",)),
+    ),
+    "/api/models/{name}/search": (
+        *("post", "Page", "Rank lines by their similarity to a query."),
+        *({"query": _STRING, "lines": _TEXTS}, ("query", "lines")),
+    ),
+    "/health": ("get", "Server", "Return 200 while the process runs.", None, ()),
+    "/ready": ("get", "Server", "Return 200 if all models answer.", None, ()),
+    "/metrics": ("get", "Server", "Return metrics for Prometheus.", None, ()),
+}
+
+
+def description() -> dict[str, Any]:
+    """Return the OpenAPI description as JSON values."""
+    paths: dict[str, Any] = {}
+    for path, (method, group, summary, properties, required) in OPERATIONS.items():
+        operation: dict[str, Any] = {
+            "tags": [group],
+            "summary": summary,
+            "responses": {
+                "200": {"description": "The answer."},
+                "4XX": {"description": "An error of the request, with a message."},
+                "503": {"description": "Too busy; Retry-After has the seconds to wait."},
+            },
+        }
+        if "{name}" in path:
+            operation["parameters"] = [
+                {"name": "name", "in": "path", "required": True, "schema": _STRING}
+            ]
+        if properties is not None:
+            schema: dict[str, Any] = {"type": "object", "properties": properties}
+            if required:
+                schema["required"] = list(required)
+            operation["requestBody"] = {
+                "required": True,
+                "content": {"application/json": {"schema": schema}},
+            }
+        paths[path] = {method: operation}
+    return {
+        "openapi": "3.1.0",
+        "info": {"title": "bert-keras serve", "version": metadata.version("bert-keras")},
+        "paths": paths,
+        "components": {"securitySchemes": {"bearer": {"type": "http", "scheme": "bearer"}}},
+    }
+
+
+def html_page() -> str:
+    """Return the description as an HTML page without scripts."""
+    rows = []
+    for path, (method, group, summary, properties, required) in OPERATIONS.items():
+        names = ", ".join(
+            f"<b>{escape(name)}</b>" if name in required else escape(name)
+            for name in properties or ()
+        )
+        cells = (
+            *(escape(group), f"<code>{method.upper()} {escape(path)}</code>"),
+            *(escape(summary), names),
+        )
+        rows.append("".join(f"<td>{cell}</td>" for cell in cells))
+    body = "\n".join(f"<tr>{row}</tr>" for row in rows)
+    return (
+        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width">'
+        "<title>bert-keras serve: interface</title>"
+        '<link rel="stylesheet" href="/static/style.css"></head>\n'
+        '<body class="reference"><main><h1>Interface</h1>\n'
+        "<p>Bodies and answers are JSON objects. Required keys are bold. "
+        '<a href="/openapi.json">openapi.json</a> has the same in the OpenAPI format.</p>\n'
+        '<div class="scrolls"><table><thead><tr><th>Protocol</th><th>Request</th>'
+        "<th>Answer</th><th>Keys of the body</th></tr></thead>\n"
+        f"<tbody>\n{body}\n</tbody></table></div></main></body></html>\n"
+    )

@@ -1,0 +1,127 @@
+"""SavedModels: their signatures and what their export.json says about them."""
+
+from __future__ import annotations
+
+import importlib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from bert_keras.errors import ArtifactError
+from bert_keras.export import clients
+from bert_keras.export.runtimes.formats import FILE, Manifest
+from bert_keras.serving.loaded_model import LoadedModel
+from bert_keras.serving.saved_model_check import EXTRA, read_program, require_own_program
+from bert_keras.serving.signatures import (
+    DEFAULT,
+    IDS,
+    PREDICT,
+    STRING,
+    Columns,
+    Outputs,
+    Signature,
+    Spec,
+)
+from bert_keras.tokenizers import Tokenizer
+
+_TRAINING = "training"
+
+
+class SavedModel(LoadedModel):
+    """A SavedModel, which TensorFlow runs on every Keras backend.
+
+    Args:
+        folder: folder of one version.
+        trust: True to load a SavedModel that another program wrote.
+
+    Raises:
+        UsageError: if it is one and `trust` is False.
+        ArtifactError: if it does not load, or has no signatures.
+    """
+
+    def __init__(self, folder: Path, *, trust: bool = False):
+        super().__init__(format="saved_model", backend="tensorflow", dtype="float32")
+        if not trust:
+            require_own_program(folder)
+        try:
+            self._model = clients.load(folder)
+        except ImportError:
+            raise
+        except Exception as error:
+            raise ArtifactError(
+                f"{folder}: does not load ({error}). Export the model again."
+            ) from error
+        methods = {
+            name: signature.method_name
+            for meta in read_program(folder).meta_graphs
+            for name, signature in meta.signature_def.items()
+        }
+        manifest = folder / EXTRA / FILE
+        self._is_own = manifest.is_file()
+        self.signatures = {
+            name: self._signature(name, function, methods.get(name, PREDICT))
+            for name, function in sorted(
+                self._model.signatures.items(), key=lambda item: item[0] != DEFAULT
+            )
+        }
+        if not self.signatures:
+            raise ArtifactError(f"{folder}: has no signatures. Export the model again.")
+        self.why_not["attention"] = (
+            "A SavedModel has no attention outputs. Serve the checkpoint folder to see the "
+            "attention."
+        )
+        if self._is_own:
+            self._describe(Manifest.read(folder / EXTRA), folder)
+        else:
+            self.why_not |= {
+                "answer": "Another program wrote this SavedModel: its answers have no known form.",
+                "tokens": "Another program wrote this SavedModel: its tokenizer is not known.",
+            }
+
+    def _describe(self, manifest: Manifest, folder: Path) -> None:
+        """Take over what export.json says about the model."""
+        self.task = manifest.task_name
+        self.max_length, self.pad_id = manifest.max_length, manifest.pad_id
+        self.take_options(manifest.task_options)
+        self.takes_pairs = "pairs" in self.signatures or "texts" in self.signatures
+        self.tokenizer = Tokenizer.from_preset(folder / EXTRA)
+        if self.task in ("fill_mask", "pretraining"):
+            self.mask_token = self.tokenizer.id_to_token(self.tokenizer.mask_id)
+
+    def _signature(self, name: str, function: Any, method: str) -> Signature:
+        """Return a signature of the SavedModel."""
+        inputs = {key: _spec(spec) for key, spec in function.structured_input_signature[1].items()}
+        outputs = {key: _spec(spec) for key, spec in function.structured_outputs.items()}
+        has_texts = all(spec.dtype == STRING for spec in inputs.values())
+        is_batched = self._is_own and has_texts and name not in (IDS, _TRAINING)
+        strings = [key for key, spec in outputs.items() if spec.dtype == STRING]
+
+        def run(columns: Columns) -> Outputs:
+            tensors = {key: _tensor(columns[key], spec) for key, spec in inputs.items()}
+            results = {key: value.numpy() for key, value in function(**tensors).items()}
+            for key in strings if self._is_own else ():
+                results[key] = _decoded(results[key])
+            return results
+
+        return Signature(run, inputs, outputs, has_text_rows=is_batched, method=method)
+
+
+def _spec(spec: Any) -> Spec:
+    """Return the type and shape of a TensorFlow spec."""
+    shape = None if spec.shape.rank is None else tuple(spec.shape)
+    return Spec(spec.dtype.name, shape)
+
+
+def _tensor(values: Any, spec: Spec) -> Any:
+    """Return a column as a tensor of the type of an input."""
+    tf = importlib.import_module("tensorflow")
+    return tf.constant(values, tf.as_dtype(spec.dtype))
+
+
+def _decoded(values: np.ndarray) -> np.ndarray:
+    """Return an array of bytes as an array of str."""
+    decoded = [value.decode("utf-8", "replace") for value in values.ravel()]
+    result = np.empty(len(decoded), object)
+    result[:] = decoded
+    return result.reshape(values.shape)

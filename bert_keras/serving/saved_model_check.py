@@ -1,0 +1,156 @@
+"""A check that a SavedModel is a program of this package, from its operations alone.
+
+A SavedModel is a program, which TensorFlow runs with the rights of the server. Its operations could
+read and write files, or call Python. The check reads the file and runs nothing of it.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from bert_keras.errors import ArtifactError, UsageError
+from bert_keras.export.runtimes.formats import FILE
+
+EXTRA = "assets.extra"
+
+# Operations of the exports of all tasks and families, with both engines of the tokenizer. None of
+# them reads or writes files.
+OWN_OPERATIONS = frozenset(
+    (
+        *("Abs", "AddV2", "All", "Any", "ArgMax", "Assert", "AssignVariableOp", "BatchMatMulV2"),
+        *("BiasAdd", "Bitcast", "BitwiseAnd", "BroadcastTo", "Cast", "ConcatV2", "Const"),
+        *("Cumsum", "DenseBincount", "Einsum", "Elu", "Equal", "Erf", "Erfc", "Exp"),
+        *("ExpandDims", "Expm1", "FastWordpieceTokenizeWithOffsets", "Fill", "FloorDiv"),
+        *("FloorMod", "GatherNd", "GatherV2", "Greater", "GreaterEqual", "HashTableV2"),
+        *("Identity", "IdentityN", "If", "IsFinite", "LeftShift", "Less", "LessEqual", "Log"),
+        *("LogicalAnd", "LogicalNot", "LogicalOr", "LookupTableFindV2", "LowerBound", "MatMul"),
+        *("Max", "Maximum", "Mean", "Minimum", "Mul", "Neg", "NoOp", "NotEqual", "Pack", "Pad"),
+        *("PadV2", "Placeholder", "Pow", "Prod", "RaggedGather", "RaggedRange"),
+        *("RaggedTensorToTensor", "Range", "ReadVariableOp", "RealDiv", "Relu", "Relu6"),
+        *("Reshape", "RightShift", "Rsqrt", "SelectV2", "Selu", "Shape", "Sigmoid", "Size"),
+        *("Softmax", "Softplus", "Softsign", "Split", "Sqrt", "Square", "SquaredDifference"),
+        *("Squeeze", "StatefulPartitionedCall", "StatelessIf", "StatelessRandomGetKeyCounter"),
+        *("StatelessRandomUniformFullIntV2", "StatelessWhile", "StopGradient", "StridedSlice"),
+        *("Sub", "Sum", "Tanh", "TensorListConcatV2", "TensorListFromTensor"),
+        *("TensorListGetItem", "TensorListReserve", "TensorListSetItem", "TensorListStack"),
+        *("TensorScatterUpdate", "Tile", "TopKV2", "Transpose", "UnicodeDecode", "UnicodeEncode"),
+        *("Unique", "Unpack", "UnsortedSegmentMax", "UnsortedSegmentMin", "UnsortedSegmentSum"),
+        *("UpperBound", "VarHandleOp", "VarIsInitializedOp", "Where", "While", "ZerosLike"),
+        *("Select", "StaticRegexFullMatch", "StringJoin", "LeakyRelu", "Round", "Sign"),
+    )
+)
+# Operations on files. Exports have them in functions that TensorFlow calls to load the weights and
+# the vocabulary, or to save the weights, and nowhere else.
+_FILE_OPERATIONS = frozenset(
+    (
+        *("RestoreV2", "SaveV2", "MergeV2Checkpoints", "ShardedFilename", "DisableCopyOnRead"),
+        "InitializeTableFromTextFileV2",
+    )
+)
+_LOADING = ("__inference__traced_restore", "__inference__traced_save", "__inference__initializer")
+# Operation -> index of its input that is the path of a file. The path must be an argument of the
+# function, which is then the folder that is being loaded.
+_PATHS = {"RestoreV2": 0, "InitializeTableFromTextFileV2": 1}
+_STRING = 7  # DT_STRING
+
+
+def require_own_program(folder: Path) -> None:
+    """Check that a SavedModel has only the operations of exports of this package.
+
+    Raises:
+        UsageError: if it has others, or no `assets.extra/export.json`.
+        ArtifactError: if the file cannot be read.
+    """
+    advice = (
+        "A SavedModel is a program that could read and write files. If you trust its author, "
+        "serve it with --trust."
+    )
+    if not (folder / EXTRA / FILE).is_file():
+        raise UsageError(
+            f"{folder}: this SavedModel has no {EXTRA}/{FILE}, so it is no export of this version "
+            f"of bert_keras. Export the model again. {advice}"
+        )
+    if foreign := sorted(foreign_operations(folder)):
+        raise UsageError(
+            f"{folder}: the SavedModel has operations that no export of bert_keras has: "
+            f"{', '.join(foreign[:5])}. {advice}"
+        )
+
+
+def foreign_operations(folder: Path) -> set[str]:
+    """Return what a SavedModel has that exports of this package do not have.
+
+    These are names of operations, "OPERATION of another file", and "graph of TensorFlow 1".
+
+    Raises:
+        ArtifactError: if the file cannot be read.
+    """
+    foreign: set[str] = set()
+    for meta in read_program(folder).meta_graphs:
+        if not meta.object_graph_def.nodes:
+            foreign.add("graph of TensorFlow 1")
+        foreign |= {
+            f"asset {asset.filename!r:.80}"
+            for asset in meta.asset_file_def
+            if Path(asset.filename).name != asset.filename
+        }
+        functions = {f.signature.name: f for f in meta.graph_def.library.function}
+        loading = {name for name in functions if name.startswith(_LOADING)}
+        for name, function in functions.items():
+            known = OWN_OPERATIONS | _FILE_OPERATIONS if name in loading else OWN_OPERATIONS
+            foreign |= {node.op for node in function.node_def if node.op not in known}
+            if name in loading:
+                foreign |= set(_other_files(function))
+            else:
+                foreign |= set(_calls(function.node_def, loading))
+        # Outside the functions, the graph calls those that restore and save weights.
+        known = OWN_OPERATIONS | loading
+        foreign |= {node.op for node in meta.graph_def.node if node.op not in known}
+        foreign |= set(_bound_strings(meta, loading))
+    return foreign
+
+
+def _other_files(function: Any) -> Iterator[str]:
+    """Yield operations of a function that read a file whose path is not an argument."""
+    arguments = {argument.name for argument in function.signature.input_arg}
+    for node in function.node_def:
+        if node.op in _PATHS and node.input[_PATHS[node.op]] not in arguments:
+            yield f"{node.op} of another file"
+
+
+def _calls(nodes: Any, functions: set[str]) -> Iterator[str]:
+    """Yield nodes that call one of these functions."""
+    for node in nodes:
+        called = {value.func.name for value in node.attr.values() if value.HasField("func")}
+        called |= {f.name for value in node.attr.values() for f in value.list.func}
+        if called & functions or node.op in functions:
+            yield f"{node.op} of {', '.join(sorted(called & functions)) or node.op}"
+
+
+def _bound_strings(meta: Any, functions: set[str]) -> Iterator[str]:
+    """Yield these functions, if TensorFlow calls them with a string that the file has."""
+    objects = meta.object_graph_def
+    types = {node.name: node.attr["dtype"].type for node in meta.graph_def.node}
+    for name in functions & set(objects.concrete_functions):
+        for index in objects.concrete_functions[name].bound_inputs:
+            node = objects.nodes[index]
+            is_constant = node.WhichOneof("kind") == "constant"
+            if is_constant and types.get(node.constant.operation, _STRING) == _STRING:
+                yield f"{name} of another file"
+
+
+def read_program(folder: Path) -> Any:
+    """Return the content of a saved_model.pb, a protocol buffer.
+
+    Raises:
+        ArtifactError: if it cannot be read.
+    """
+    saved_model_pb2 = importlib.import_module("tensorflow.core.protobuf.saved_model_pb2")
+    path = folder / "saved_model.pb"
+    try:
+        return saved_model_pb2.SavedModel.FromString(path.read_bytes())
+    except Exception as error:
+        raise ArtifactError(f"{path}: is damaged ({error}). Export the model again.") from error

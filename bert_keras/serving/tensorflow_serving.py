@@ -1,0 +1,333 @@
+"""TensorFlow Serving's REST protocol: predict, classify, regress, status and metadata.
+
+Source: https://www.tensorflow.org/tfx/serving/api_rest
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from bert_keras.serving.http_requests import (
+    Answered,
+    RequestError,
+    Service,
+    check_amount,
+    json_response,
+    read_object,
+    run,
+    shown,
+    truncated,
+    version_of,
+)
+from bert_keras.serving.json_tensors import (
+    characters_of,
+    columns_of_inputs,
+    columns_of_rows,
+    json_values,
+    string_value,
+)
+from bert_keras.serving.loaded_model import LABEL_TASKS, LoadedModel
+from bert_keras.serving.signatures import (
+    CLASSIFY,
+    DEFAULT,
+    FLOAT,
+    REGRESS,
+    STRING,
+    Signature,
+    Spec,
+)
+from bert_keras.serving.versions import AVAILABLE, FAILED, Version
+
+_DTYPES = {
+    STRING: "DT_STRING",
+    FLOAT: "DT_FLOAT",
+    "float64": "DT_DOUBLE",
+    "float16": "DT_HALF",
+    "int32": "DT_INT32",
+    "int64": "DT_INT64",
+    "bool": "DT_BOOL",
+    "uint8": "DT_UINT8",
+    "bfloat16": "DT_BFLOAT16",
+}
+_INVALID, _OK = "INVALID_ARGUMENT", "OK"
+
+
+def routes(service: Service) -> list[Route]:
+    """Return the routes of the protocol."""
+
+    async def post(request: Request) -> Response:
+        verb = request.path_params["verb"]
+        answer = {"predict": _predict, "classify": _classify, "regress": _regress}.get(verb)
+        if answer is None:
+            raise RequestError(
+                400, f"Malformed request: the method must be predict, classify or regress: {verb}"
+            )
+        return await answer(service, request)
+
+    async def metadata(request: Request) -> Response:
+        return json_response(_metadata(_version(service, request)))
+
+    async def status(request: Request) -> Response:
+        return json_response(_status(service, request))
+
+    found = [
+        Route("/v1/models/{name}/metadata", metadata, methods=["GET"]),
+        Route("/v1/models/{name}:{verb}", post, methods=["POST"]),
+    ]
+    for part in ("versions/{number:int}", "labels/{label}"):
+        path = "/v1/models/{name}/" + part
+        found += [
+            Route(f"{path}/metadata", metadata, methods=["GET"]),
+            Route(path + ":{verb}", post, methods=["POST"]),
+            Route(path, status, methods=["GET"]),
+        ]
+    return found
+
+
+def _version(service: Service, request: Request) -> Version:
+    """Return the version that the path of a request names."""
+    path = request.path_params
+    return version_of(service.model(path["name"]), path.get("number"), path.get("label"))
+
+
+# === Predict ===
+
+
+async def _predict(service: Service, request: Request) -> Response:
+    """Answer `:predict`, in rows (`instances`) or columns (`inputs`)."""
+    body = await read_object(request, service.limits)
+    signature_name = body.get("signature_name") or DEFAULT
+    in_rows = "instances" in body
+    if in_rows == ("inputs" in body):
+        raise RequestError(
+            400, 'The body must have "instances" (rows) or "inputs" (columns), and not both.'
+        )
+    first = _version(service, request)
+    signature = _signature(first.model, signature_name)
+    columns, count = (
+        columns_of_rows(body["instances"], signature)
+        if in_rows
+        else columns_of_inputs(body["inputs"], signature)
+    )
+    check_amount(count, characters_of(list(columns.values())), service.limits)
+    answered = await run(
+        request,
+        service,
+        lambda: _version(service, request),
+        lambda model: _signature(model, signature_name),
+        columns,
+        count,
+    )
+    outputs = {name: json_values(name, values) for name, values in answered.outputs.items()}
+    headers = await _headers(answered, columns)
+    only = next(iter(outputs.values())) if len(outputs) == 1 else None
+    if not in_rows:
+        return json_response({"outputs": outputs if only is None else only}, headers=headers)
+    if only is None:
+        names = list(outputs)
+        rows = [dict(zip(names, row, strict=True)) for row in zip(*outputs.values(), strict=True)]
+    else:
+        rows = only
+    return json_response({"predictions": rows}, headers=headers)
+
+
+async def _headers(answered: Answered, columns: Mapping[str, Any]) -> dict[str, str]:
+    """Return headers with the version that answered and the number of truncated texts."""
+    headers = {"X-Model-Version": str(answered.version.number)}
+    texts = columns.get("text")
+    if isinstance(texts, list) and all(isinstance(text, str) for text in texts):
+        count = await truncated(answered.version.model, texts, columns.get("pair"))
+        headers["X-Truncated-Texts"] = str(count)
+    return headers
+
+
+def _signature(model: LoadedModel, name: Any) -> Signature:
+    """Return a signature of a model.
+
+    Raises:
+        RequestError: if there is none of this name.
+    """
+    if not isinstance(name, str) or name not in model.signatures:
+        raise RequestError(
+            400,
+            f'The model has no signature {shown(name)} ("signature_name"). Signatures: '
+            f"{', '.join(model.signatures)}.",
+        )
+    return model.signatures[name]
+
+
+# === Classify and regress ===
+
+
+async def _classify(service: Service, request: Request) -> Response:
+    """Answer `:classify`: a list of [label, score] for each example."""
+    answered, has_own = await _run_examples(service, request, CLASSIFY, LABEL_TASKS)
+    outputs = answered.outputs
+    labels = json_values("", outputs["labels" if has_own else "classes"])
+    scores = outputs["scores"].tolist()
+    result = [
+        [list(pair) for pair in zip(*row, strict=True)] for row in zip(labels, scores, strict=True)
+    ]
+    return json_response({"result": result})
+
+
+async def _regress(service: Service, request: Request) -> Response:
+    """Answer `:regress`: a number for each example."""
+    answered, has_own = await _run_examples(service, request, REGRESS, ("text_regression",))
+    numbers = answered.outputs["scores" if has_own else "outputs"]
+    return json_response({"result": np.reshape(numbers, (len(numbers), -1))[:, 0].tolist()})
+
+
+async def _run_examples(
+    service: Service, request: Request, method: str, tasks: tuple[str, ...]
+) -> tuple[Answered, bool]:
+    """Run `examples` through a signature of a method.
+
+    Our own models have no signature of the methods classify and regress, because those take
+    serialised tf.Example messages. Their `serving_default` answers instead.
+
+    Returns:
+        The outputs, and whether they are those of our own models.
+
+    Raises:
+        RequestError: if the model has no such signature, or the examples do not fit.
+    """
+    body = await read_object(request, service.limits)
+    examples, context = body.get("examples"), body.get("context", {})
+    if not isinstance(examples, list) or not examples or not isinstance(context, dict):
+        raise RequestError(
+            400, f'"examples" must be a list of at least one object. Received: {shown(examples)}.'
+        )
+    rows = [
+        {**context, **example} if isinstance(example, dict) else example for example in examples
+    ]
+    model = _version(service, request).model
+    name = body.get("signature_name") or DEFAULT
+    signature = _signature(model, name)
+    has_own = model.task in tasks
+    if has_own:
+        columns, count = columns_of_rows(rows, signature)
+    elif signature.method == method and len(signature.inputs) == 1:
+        messages = [_example(row, index) for index, row in enumerate(rows)]
+        columns, count = {next(iter(signature.inputs)): messages}, len(rows)
+    else:
+        verb = method.rpartition("/")[2]
+        raise RequestError(
+            400,
+            f"The signature {name!r} has no {verb}: the model is for {model.task}. Use predict.",
+        )
+    check_amount(count, characters_of(list(columns.values())), service.limits)
+    answered = await run(
+        request,
+        service,
+        lambda: _version(service, request),
+        lambda loaded: _signature(loaded, name),
+        columns,
+        count,
+    )
+    return answered, has_own
+
+
+def _example(row: Any, index: int) -> bytes:
+    """Return an example as a serialised tf.Example message."""
+    import tensorflow as tf
+
+    if not isinstance(row, dict):
+        raise RequestError(400, f"examples[{index}] must be an object. Received: {shown(row)}.")
+    example = tf.train.Example()
+    for name, value in row.items():
+        values = value if isinstance(value, list) else [value]
+        feature = example.features.feature[name]
+        if all(isinstance(item, bool | int) for item in values):
+            feature.int64_list.value.extend(map(int, values))
+        elif all(isinstance(item, int | float) for item in values):
+            feature.float_list.value.extend(values)
+        else:
+            place = f"examples[{index}].{name}"
+            texts = [string_value(item, 0, place) for item in values]
+            feature.bytes_list.value.extend(
+                text.encode() if isinstance(text, str) else text for text in texts
+            )
+    return example.SerializeToString()
+
+
+# === Status and metadata ===
+
+
+def model_status(
+    service: Service, name: str, number: int | None = None, label: str | None = None
+) -> list[dict[str, Any]]:
+    """Return `model_version_status` of a model, or of one of its versions.
+
+    Raises:
+        RequestError: if there is no such model, version or label.
+    """
+    model = service.model(name)
+    if label is not None:
+        number = version_of(model, label=label).number
+    states = [state for state in model.states() if number in (None, state[0])]
+    if not states:
+        version_of(model, number)  # raises the error
+    return [
+        {
+            "version": str(version),
+            "state": state,
+            "status": {
+                "error_code": "UNKNOWN" if state == FAILED else _OK,
+                "error_message": message,
+            },
+        }
+        for version, state, message in states
+    ]
+
+
+def is_available(service: Service) -> bool:
+    """Return whether every model has a loaded version."""
+    return all(
+        any(state == AVAILABLE for _, state, _ in model.states())
+        for model in service.models.values()
+    )
+
+
+def _status(service: Service, request: Request) -> dict[str, Any]:
+    """Return the status object of the model that the path names."""
+    path = request.path_params
+    statuses = model_status(service, path["name"], path.get("number"), path.get("label"))
+    return {"model_version_status": statuses}
+
+
+def _metadata(version: Version) -> dict[str, Any]:
+    """Return the metadata object of a version."""
+    signatures = {
+        name: {
+            "inputs": {key: _tensor_info(key, spec) for key, spec in signature.inputs.items()},
+            "outputs": {key: _tensor_info(key, spec) for key, spec in signature.outputs.items()},
+            "method_name": signature.method,
+            "defaults": {},
+        }
+        for name, signature in version.model.signatures.items()
+    }
+    return {
+        "model_spec": {
+            "name": version.name,
+            "signature_name": "",
+            "version": str(version.number),
+        },
+        "metadata": {"signature_def": {"signature_def": signatures}},
+    }
+
+
+def _tensor_info(name: str, spec: Spec) -> dict[str, Any]:
+    """Return the description of an input or output."""
+    sizes = [{"size": str(-1 if size is None else size), "name": ""} for size in spec.shape or ()]
+    return {
+        "dtype": _DTYPES.get(spec.dtype, "DT_INVALID"),
+        "tensor_shape": {"dim": sizes, "unknown_rank": spec.shape is None},
+        "name": f"{name}:0",
+    }

@@ -1,0 +1,317 @@
+"""Hugging Face's Text Embeddings Inference (TEI) protocol, and Cohere's for re-ranking.
+
+`/embed`, `/predict`, `/rerank` and `/v1/rerank` name no model in the path, so the first model of
+the command line that can answer is used. `/v1/rerank` may name one.
+Sources: https://huggingface.github.io/text-embeddings-inference,
+https://docs.cohere.com/reference/rerank
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from bert_keras.serving.http_requests import (
+    RequestError,
+    Service,
+    json_response,
+    read_object,
+    run,
+    shown,
+    texts_from,
+    truncated,
+    version_of,
+)
+from bert_keras.serving.loaded_model import LABEL_TASKS, LoadedModel
+from bert_keras.serving.signatures import Signature
+from bert_keras.serving.versions import ServedModel
+
+_PAIR = ("text", "pair")
+
+
+def can_embed(model: LoadedModel) -> bool:
+    """Return whether a model answers `/embed`."""
+    return model.has_vectors
+
+
+def can_predict(model: LoadedModel) -> bool:
+    """Return whether a model answers `/predict`."""
+    return model.task in LABEL_TASKS
+
+
+def can_score_pairs(model: LoadedModel) -> bool:
+    """Return whether a model was trained to score pairs of texts, as a re-ranker is."""
+    return model.task == "text_regression" and model.of_inputs(*_PAIR) is not None
+
+
+def can_rerank(model: LoadedModel) -> bool:
+    """Return whether a model answers `/rerank`: by scores of pairs, or by similarity."""
+    return can_score_pairs(model) or model.similarity_signature is not None
+
+
+def reranker_of(service: Service) -> ServedModel | None:
+    """Return the model of `/rerank`: the first that scores pairs, or that has a similarity."""
+    return service.first(can_score_pairs) or service.first(can_rerank)
+
+
+def first_models(service: Service) -> dict[str, ServedModel | None]:
+    """Return the path of each method without a model in its path -> the model that answers."""
+    reranker = reranker_of(service)
+    return {
+        "/embed": service.first(can_embed),
+        "/predict": service.first(can_predict),
+        "/rerank": reranker,
+        "/v1/rerank": reranker,
+    }
+
+
+def routes(service: Service) -> list[Route]:
+    """Return the routes of the protocols."""
+
+    async def embed(request: Request) -> Response:
+        return await _embed(service, request)
+
+    async def predict(request: Request) -> Response:
+        return await _predict(service, request)
+
+    async def rerank(request: Request) -> Response:
+        return await _rerank(service, request)
+
+    async def cohere_rerank(request: Request) -> Response:
+        return await _cohere_rerank(service, request)
+
+    handlers = (embed, predict, rerank, cohere_rerank)
+    paths = ("/embed", "/predict", "/rerank", "/v1/rerank")
+    return [
+        Route(path, handler, methods=["POST"])
+        for path, handler in zip(paths, handlers, strict=True)
+    ]
+
+
+def _required(model: ServedModel | None, needs: str) -> ServedModel:
+    """Return a model that is not None.
+
+    Raises:
+        RequestError: if it is None; status 424, as in TEI.
+    """
+    if model is None:
+        raise RequestError(424, f"No model of this server can answer: it needs {needs}.")
+    return model
+
+
+async def _check_length(
+    model: LoadedModel, body: dict[str, Any], texts: list[str], pairs: list[str] | None = None
+) -> dict[str, str]:
+    """Check that texts are short enough, unless the body has "truncate": true.
+
+    Returns:
+        A header with the number of truncated texts.
+
+    Raises:
+        RequestError: if a text is too long; status 413, as in TEI.
+    """
+    may_truncate = _flag(body, "truncate", False)
+    count = await truncated(model, texts, pairs)
+    if count and not may_truncate:
+        raise RequestError(
+            413,
+            f"{count} of {len(texts)} inputs have more than {model.max_length} tokens. Shorten "
+            'them, or send "truncate": true.',
+        )
+    return {"X-Truncated-Texts": str(count)}
+
+
+def _flag(body: dict[str, Any], name: str, default: bool) -> bool:
+    """Return a value of the body that is true or false.
+
+    Raises:
+        RequestError: if it is something else.
+    """
+    value = body.get(name)
+    if value is None:
+        return default
+    if not isinstance(value, bool):
+        raise RequestError(400, f"`{name}` must be true or false. Received: {shown(value)}.")
+    return value
+
+
+# === Vectors and labels ===
+
+
+async def _embed(service: Service, request: Request) -> Response:
+    """Answer `/embed`: a list of vectors."""
+    body = await read_object(request, service.limits)
+    model = _required(service.first(can_embed), "a model with vectors, such as a SentenceEncoder")
+    texts = texts_from(body.get("inputs"), "inputs", service.limits)
+    headers = await _check_length(model.newest.model, body, texts)
+    answered = await run(
+        request,
+        service,
+        lambda: version_of(model),
+        lambda loaded: _of(loaded.vector_signature),
+        {"text": texts},
+        len(texts),
+    )
+    vectors = np.asarray(answered.outputs["sentence_vector"], np.float32)
+    if _flag(body, "normalize", True):
+        lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+        vectors = vectors / np.maximum(lengths, np.finfo(np.float32).tiny)
+    return json_response(vectors, headers=headers)
+
+
+def _of(signature: Signature | None) -> Signature:
+    """Return a signature that is not None."""
+    if signature is None:
+        raise RequestError(503, "The model has just been replaced by another.", retry_after=1)
+    return signature
+
+
+async def _predict(service: Service, request: Request) -> Response:
+    """Answer `/predict`: labels with scores, best first, for each text or pair."""
+    body = await read_object(request, service.limits)
+    model = _required(service.first(can_predict), "a model with labels")
+    value = body.get("inputs")
+    if _flag(body, "raw_scores", False):
+        raise RequestError(400, "`raw_scores` is not available here: scores are probabilities.")
+    rows, is_one = _text_rows(value, service)
+    texts = [row[0] for row in rows]
+    pairs = [row[1] for row in rows] if len(rows[0]) == 2 else None
+    names = ("text",) if pairs is None else _PAIR
+    columns: dict[str, Any] = dict(zip(names, (texts, pairs), strict=False))
+    if model.newest.model.of_inputs(*names) is None:
+        kind = "single texts" if pairs is None else "pairs of texts"
+        raise RequestError(400, f"The model {model.name} does not take {kind}.")
+    headers = await _check_length(model.newest.model, body, texts, pairs)
+    answered = await run(
+        request,
+        service,
+        lambda: version_of(model),
+        lambda loaded: _of(loaded.of_inputs(*names)),
+        columns,
+        len(rows),
+    )
+    labels, scores = (answered.outputs[name].tolist() for name in ("labels", "scores"))
+    results = [
+        [{"score": score, "label": label} for label, score in zip(*row, strict=True)]
+        for row in zip(labels, scores, strict=True)
+    ]
+    return json_response(results[0] if is_one else results, headers=headers)
+
+
+def _text_rows(value: Any, service: Service) -> tuple[list[list[str]], bool]:
+    """Return `inputs` of `/predict` as rows of one text or two, and whether it is one row.
+
+    TEI takes a text, a list with a text or with a pair of texts, or a list of such lists.
+
+    Raises:
+        RequestError: if it is something else.
+    """
+    is_one = isinstance(value, str)
+    listed = [value] if is_one else value if isinstance(value, list) else []
+    rows = [[row] if isinstance(row, str) else row for row in listed]
+    flat = [text for row in rows for text in (row if isinstance(row, list) else [row])]
+    texts_from(flat, "inputs", service.limits)
+    sizes = {len(row) for row in rows}
+    if len(sizes) > 1 or not sizes <= {1, 2}:
+        raise RequestError(
+            400,
+            "`inputs` must be a text, a list of texts, or a list of pairs [text, text]. "
+            f"Received: {shown(value)}.",
+        )
+    return rows, is_one
+
+
+# === Ranks ===
+
+
+async def _scores(
+    service: Service,
+    request: Request,
+    model: ServedModel,
+    body: dict[str, Any],
+    query: str,
+    texts: list[str],
+) -> tuple[np.ndarray, dict[str, str]]:
+    """Return the score of each text for a query, float32 [texts], and headers."""
+    queries = [query] * len(texts)
+    headers = await _check_length(model.newest.model, body, queries, texts)
+    answered = await run(
+        request,
+        service,
+        lambda: version_of(model),
+        lambda loaded: _of(
+            loaded.of_inputs(*_PAIR) if can_score_pairs(loaded) else loaded.similarity_signature
+        ),
+        {"text": queries, "pair": texts},
+        len(texts),
+    )
+    outputs = answered.outputs
+    scores = outputs["similarity"] if "similarity" in outputs else outputs["scores"][:, 0]
+    return np.asarray(scores, np.float32), headers
+
+
+async def _rerank(service: Service, request: Request) -> Response:
+    """Answer `/rerank`: indices of texts with their scores, best first."""
+    body = await read_object(request, service.limits)
+    model = _required(reranker_of(service), "a model that scores pairs of texts")
+    query = _query(body)
+    texts = texts_from(body.get("texts"), "texts", service.limits)
+    returns_text = _flag(body, "return_text", False)
+    is_raw = _flag(body, "raw_scores", False)
+    scores, headers = await _scores(service, request, model, body, query, texts)
+    loaded = model.newest.model
+    if not is_raw and can_score_pairs(loaded) and loaded.activation is None:
+        scores = 1 / (1 + np.exp(-scores))  # TEI's scores are between 0 and 1
+    ranked = [
+        {"index": index, "score": float(scores[index])}
+        | ({"text": texts[index]} if returns_text else {})
+        for index in np.argsort(-scores, kind="stable").tolist()
+    ]
+    return json_response(ranked, headers=headers)
+
+
+async def _cohere_rerank(service: Service, request: Request) -> Response:
+    """Answer `/v1/rerank`: results with `index` and `relevance_score`, best first."""
+    body = await read_object(request, service.limits)
+    name = body.get("model")
+    model = reranker_of(service)
+    if isinstance(name, str) and name in service.models:
+        model = service.models[name]
+        if not can_rerank(model.newest.model):
+            raise RequestError(400, f"The model {name} scores no pairs of texts.")
+    model = _required(model, "a model that scores pairs of texts")
+    query = _query(body)
+    documents = body.get("documents")
+    if isinstance(documents, list):  # Cohere also takes {"text": ...}
+        documents = [d.get("text") if isinstance(d, dict) else d for d in documents]
+    texts = texts_from(documents, "documents", service.limits)
+    top_n = body.get("top_n")
+    if top_n is not None and (type(top_n) is not int or top_n < 1):
+        raise RequestError(400, f"`top_n` must be a whole number from 1. Received: {shown(top_n)}.")
+    returns_documents = _flag(body, "return_documents", False)
+    scores, headers = await _scores(
+        service, request, model, {"truncate": True, **body}, query, texts
+    )
+    order = np.argsort(-scores, kind="stable").tolist()[:top_n]
+    results = [
+        {"index": index, "relevance_score": float(scores[index])}
+        | ({"document": {"text": texts[index]}} if returns_documents else {})
+        for index in order
+    ]
+    return json_response({"model": model.name, "results": results}, headers=headers)
+
+
+def _query(body: dict[str, Any]) -> str:
+    """Return the query of a request.
+
+    Raises:
+        RequestError: if it is not a text.
+    """
+    query = body.get("query")
+    if not isinstance(query, str):
+        raise RequestError(400, f"`query` must be a text. Received: {shown(query)}.")
+    return query

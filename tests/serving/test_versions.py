@@ -1,0 +1,237 @@
+"""Versions of served models: hot swap, roll back, labels, broken versions, names."""
+
+from __future__ import annotations
+
+import shutil
+import threading
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from bert_keras.errors import ArtifactError, UsageError
+from bert_keras.serving import versions
+from bert_keras.serving.loaded_model import LoadedModel
+from bert_keras.serving.signatures import DEFAULT, STRING, Signature, Spec
+from bert_keras.serving.versions import NotFoundError, Options, ServedModel, model_argument
+from tests.serving.running import running
+
+
+class FakeModel(LoadedModel):
+    """A model that answers with the content of its file."""
+
+    def __init__(self, content: str):
+        super().__init__(format="saved_model", backend="none", dtype="float32")
+        value = float(content)
+        self.signatures = {
+            DEFAULT: Signature(
+                lambda columns: {"scores": np.full((len(columns["text"]), 1), value, np.float32)},
+                {"text": Spec(STRING, (None,))},
+                {"scores": Spec("float32", (None, None))},
+            )
+        }
+        self.task = "text_regression"
+
+
+@pytest.fixture(autouse=True)
+def _fake_models(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Open versions as `FakeModel`; a file without a number is broken."""
+
+    def open_model(path: str, options: Options) -> LoadedModel:
+        del options
+        content = Path(path, "saved_model.pb").read_text()
+        try:
+            return FakeModel(content)
+        except ValueError:
+            raise ArtifactError(f"{path}: is damaged.") from None
+
+    monkeypatch.setattr(versions, "open_model", open_model)
+
+
+def write(folder: Path, number: int, content: str = "") -> Path:
+    """Write a version as an export does: under another name first."""
+    path = folder / f".tmp-{number}"
+    path.mkdir(parents=True)
+    (path / "saved_model.pb").write_text(content or str(number))
+    return path.rename(folder / str(number))
+
+
+def answer(version: versions.Version) -> float:
+    signature = version.model.signatures[DEFAULT]
+    job = version.batcher.submit(signature, {"text": ["a"]}, 1)
+    return job.future.result(20)["scores"].item()
+
+
+def states(model: ServedModel) -> dict[int, str]:
+    return {number: state for number, state, _ in model.states()}
+
+
+def served(folder: Path, labels: dict[str, int] | None = None) -> ServedModel:
+    return ServedModel("m", str(folder), labels, options=Options())
+
+
+def test_the_newest_version_replaces_the_one_before(tmp_path: Path) -> None:
+    write(tmp_path, 1)
+    write(tmp_path, 2)
+    model = served(tmp_path)
+    assert answer(model.version()) == 2.0
+    write(tmp_path, 10)
+    assert answer(model.version()) == 2.0
+    model.refresh()
+    assert answer(model.version()) == 10.0
+    assert states(model) == {10: "AVAILABLE"}
+    with pytest.raises(NotFoundError, match=r"version 2 .* not loaded; loaded: 10"):
+        model.version(2)
+    model.close()
+
+
+def test_a_removed_version_is_rolled_back(tmp_path: Path) -> None:
+    write(tmp_path, 1)
+    newest = write(tmp_path, 2)
+    model = served(tmp_path)
+    shutil.rmtree(newest)
+    model.refresh()
+    assert answer(model.version()) == 1.0
+    shutil.rmtree(tmp_path / "1")  # the last one is kept in memory
+    model.refresh()
+    assert answer(model.version()) == 1.0
+    model.close()
+
+
+@pytest.mark.parametrize("content", ["broken", "nan"])
+def test_a_broken_version_is_never_served(tmp_path: Path, content: str) -> None:
+    write(tmp_path, 1)
+    model = served(tmp_path)
+    broken = write(tmp_path, 2, content)
+    for _ in range(2):
+        model.refresh()
+        assert answer(model.version()) == 1.0
+        assert states(model) == {2: "END", 1: "AVAILABLE"}
+    (message,) = [message for number, _, message in model.states() if number == 2]
+    assert str(tmp_path) not in message
+    (broken / "saved_model.pb").write_text("2.5")  # mended in place
+    model.refresh()
+    assert answer(model.version()) == 2.5
+    assert states(model) == {2: "AVAILABLE"}
+    model.close()
+
+
+def test_a_server_starts_with_the_newest_version_that_loads(tmp_path: Path) -> None:
+    write(tmp_path, 1)
+    write(tmp_path, 2, "broken")
+    model = served(tmp_path)
+    assert answer(model.version()) == 1.0
+    model.close()
+    only = tmp_path / "only"
+    write(only, 1, "broken")
+    with pytest.raises(ArtifactError, match="damaged"):
+        served(only)
+
+
+def test_a_label_keeps_its_version(tmp_path: Path) -> None:
+    write(tmp_path, 1)
+    write(tmp_path, 2)
+    model = served(tmp_path, {"stable": 1})
+    assert answer(model.version()) == 2.0
+    assert answer(model.version(label="stable")) == answer(model.version(1)) == 1.0
+    write(tmp_path, 3)
+    model.refresh()
+    assert states(model) == {3: "AVAILABLE", 1: "AVAILABLE"}
+    with pytest.raises(NotFoundError, match="'canary'"):
+        model.version(label="canary")
+    model.close()
+    with pytest.raises(UsageError, match=r"no version 7, .* Versions: 1, 2, 3"):
+        served(tmp_path, {"stable": 7})
+
+
+def test_one_version_is_not_watched(tmp_path: Path) -> None:
+    write(tmp_path, 3)
+    model = served(tmp_path / "3")
+    write(tmp_path, 4)
+    model.refresh()
+    assert states(model) == {3: "AVAILABLE"}
+    model.close()
+    with pytest.raises(UsageError, match="numbered versions"):
+        served(tmp_path / "3", {"stable": 3})
+
+
+def test_waiting_requests_are_answered_by_the_version_that_they_met(tmp_path: Path) -> None:
+    write(tmp_path, 1)
+    model = served(tmp_path)
+    old = model.version()
+    entered, may_go = threading.Event(), threading.Event()
+
+    def slow(columns: Any) -> Any:
+        entered.set()
+        assert may_go.wait(20)
+        return {"scores": np.ones((len(columns["text"]), 1), np.float32)}
+
+    signature = Signature(slow, {"text": Spec(STRING, (None,))}, {})
+    running_job = old.batcher.submit(signature, {"text": ["a"]}, 1)
+    assert entered.wait(20)
+    waiting = old.batcher.submit(signature, {"text": ["b"]}, 1)
+    write(tmp_path, 2)
+    swap = threading.Thread(target=model.refresh)
+    swap.start()
+    while model.version().number == 1:
+        pass
+    assert answer(model.version()) == 2.0
+    may_go.set()
+    swap.join(20)
+    for job in (running_job, waiting):
+        assert job.future.result(20)["scores"].tolist() == [[1.0]]
+    model.close()
+
+
+def test_requests_go_on_while_versions_change(tmp_path: Path) -> None:
+    """Every request is answered, by a version that was there."""
+    write(tmp_path, 1)
+    with running({"m": tmp_path}, poll_seconds=0.01) as server:
+        stop, failures, seen = threading.Event(), [], set()
+
+        def ask() -> None:
+            import httpx
+
+            with httpx.Client(base_url=server.url, timeout=30) as client:
+                while not stop.is_set():
+                    reply = client.post("/v1/models/m:predict", json={"instances": ["a"]})
+                    if reply.status_code == 200:
+                        seen.add(reply.json()["predictions"][0][0])
+                    else:
+                        failures.append(reply.text)
+
+        threads = [threading.Thread(target=ask) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for number in range(2, 8):
+            write(tmp_path, number, "broken" if number == 5 else "")
+            if number != 5:
+                while server.server.service.models["m"].newest.number != number:
+                    pass
+        stop.set()
+        for thread in threads:
+            thread.join(30)
+    assert not failures
+    assert 5.0 not in seen
+    assert 7.0 in seen or 6.0 in seen
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("saved_models/reviews", "reviews"),
+        ("other=saved_models/reviews", "other"),
+        ("hf://somebody/mini-lm@main", "mini-lm"),
+        ("a.b=x", "a.b"),
+    ],
+)
+def test_the_name_of_a_model(text: str, name: str) -> None:
+    assert model_argument(text)[0] == name
+
+
+def test_the_name_of_a_version_is_that_of_its_model(tmp_path: Path) -> None:
+    write(tmp_path / "reviews", 1)
+    assert model_argument(str(tmp_path / "reviews" / "1"))[0] == "reviews"
+    with pytest.raises(UsageError, match="NAME="):
+        model_argument(str(tmp_path / "my reviews"))
