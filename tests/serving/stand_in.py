@@ -308,3 +308,10 @@ def running() -> Iterator[StandIn]:
         server.shutdown()
         thread.join()
         server.server_close()
+
+
+def weights_of(reply: dict[str, Any]) -> np.ndarray:
+    """Return the attention weights of a reply: float [layers, heads, from, to]."""
+    count = len(reply["tokens"])
+    values = np.frombuffer(base64.b64decode(reply["attention"]), np.uint8)
+    return values.reshape(reply["layers"], reply["heads"], count, count) / 255

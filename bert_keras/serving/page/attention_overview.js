@@ -28,20 +28,33 @@ export function makeOverview(weights, chosen) {
       const canvas = make("canvas");
       const name = `Layer ${layer + 1}, head ${head + 1}`;
       const button = make(
-        "button", { type: "button", class: "head-cell", "aria-label": name, title: name, on: { click: () => chosen(layer, head) } },
+        "button",
+        {
+          type: "button",
+          class: "head-cell",
+          "aria-label": name,
+          title: name,
+          on: { click: () => chosen(layer, head) },
+        },
         canvas,
       );
       grid.append(button);
       cells.push({ button, canvas, layer, head });
     }
   }
-  roving(cells.map((cell) => cell.button), weights.heads);
+  roving(
+    cells.map((cell) => cell.button),
+    weights.heads,
+  );
 
   function draw() {
     const [red, green, blue] = themeColour("--accent").match(/\d+/g).map(Number);
     const count = weights.tokens.length;
     // Colour of each of the 256 values, as the bytes of a pixel.
-    const opacity = Uint8ClampedArray.from({ length: 256 }, (_, value) => 255 * (value / 255) ** GAMMA);
+    const opacity = Uint8ClampedArray.from(
+      { length: 256 },
+      (_, value) => 255 * (value / 255) ** GAMMA,
+    );
     for (const { canvas, layer, head } of cells) {
       canvas.width = count;
       canvas.height = count;

@@ -8,7 +8,9 @@ export class AttentionWeights {
     this.values = Uint8Array.from(atob(attention), (character) => character.charCodeAt(0));
     const expected = layers * heads * tokens.length * tokens.length;
     if (this.values.length !== expected) {
-      throw new Error(`The server sent ${this.values.length} attention weights instead of ${expected}.`);
+      throw new Error(
+        `The server sent ${this.values.length} attention weights instead of ${expected}.`,
+      );
     }
   }
 
@@ -22,7 +24,10 @@ export class AttentionWeights {
   /** Return the weights, 0 to 1, from a token to all others. */
   from(layer, head, token) {
     const count = this.tokens.length;
-    return Array.from(this.head(layer, head).subarray(token * count, (token + 1) * count), (value) => value / 255);
+    return Array.from(
+      this.head(layer, head).subarray(token * count, (token + 1) * count),
+      (value) => value / 255,
+    );
   }
 
   /** Return the weights, 0 to 1, from all tokens to one. */

@@ -16,7 +16,11 @@ export function barList(items, { most = SHOWN, ordered = true } = {}) {
   const first = rows.length > most + 1 ? most : rows.length;
   list.append(...rows.slice(0, first));
   if (first === rows.length) return list;
-  const more = make("button", { type: "button", class: "small", text: `Show all ${rows.length.toLocaleString("en")}` });
+  const more = make("button", {
+    type: "button",
+    class: "small",
+    text: `Show all ${rows.length.toLocaleString("en")}`,
+  });
   more.addEventListener("click", () => {
     list.append(...rows.slice(first));
     more.remove();
@@ -32,19 +36,27 @@ function barRow({ name, value, shown, chosen, note }) {
     "li",
     { class: chosen ? "bar chosen" : "bar" },
     make(
-      "span", { class: "bar-name", dir: "auto" },
-      name, note ? make("span", { class: "hint", text: ` ${note}` }) : null,
+      "span",
+      { class: "bar-name", dir: "auto" },
+      name,
+      note ? make("span", { class: "hint", text: ` ${note}` }) : null,
     ),
     make("span", { class: "bar-value", text: shown }),
-    make("span", { class: "track", "aria-hidden": "true" }, make("span", { class: "fill", style: { width } })),
+    make(
+      "span",
+      { class: "track", "aria-hidden": "true" },
+      make("span", { class: "fill", style: { width } }),
+    ),
   );
 }
 
 /** The large line above an answer. */
 export function headline(text, beside = null) {
   return make(
-    "p", { class: "headline" },
-    make("strong", { dir: "auto", text }), beside ? make("span", { class: "beside", text: beside }) : null,
+    "p",
+    { class: "headline" },
+    make("strong", { dir: "auto", text }),
+    beside ? make("span", { class: "beside", text: beside }) : null,
   );
 }
 
@@ -69,13 +81,23 @@ export function showLabels(reply) {
 export function showChoices(reply, values) {
   const { index, text, scores } = reply.answer;
   const items = scores.map((score, place) => ({
-    name: values.options[place], value: score, shown: percent(score), chosen: place === index,
+    name: values.options[place],
+    value: score,
+    shown: percent(score),
+    chosen: place === index,
   }));
   return {
     summary: `Option ${index + 1}: ${text}, ${percent(scores[index])}`,
     element: make(
-      "div", {},
-      make("p", { class: "sentence", dir: "auto" }, values.prompt, " ", make("mark", { class: "found", text })),
+      "div",
+      {},
+      make(
+        "p",
+        { class: "sentence", dir: "auto" },
+        values.prompt,
+        " ",
+        make("mark", { class: "found", text }),
+      ),
       barList(items, { most: scores.length }),
     ),
   };
@@ -87,10 +109,12 @@ export function showNumbers(reply) {
   return {
     summary: texts.join(", "),
     element: make(
-      "div", { class: "numbers" },
+      "div",
+      { class: "numbers" },
       ...texts.map((text, index) =>
         make(
-          "p", { class: "headline" },
+          "p",
+          { class: "headline" },
           make("strong", { class: "number", text }),
           scores.length > 1 ? make("span", { class: "beside", text: `output ${index + 1}` }) : null,
         ),

@@ -9,7 +9,11 @@ import { announce, make, newId } from "./dom.js";
  */
 export function switcher(legend, options, value, changed) {
   const name = newId("switch");
-  const group = make("fieldset", { class: "switcher" }, make("legend", { class: "only-read", text: legend }));
+  const group = make(
+    "fieldset",
+    { class: "switcher" },
+    make("legend", { class: "only-read", text: legend }),
+  );
   for (const option of options) {
     const input = make("input", {
       type: "radio",
@@ -31,7 +35,10 @@ export function chooser(label, options, value, changed) {
     select.append(make("option", { value: option.value, text: option.name }));
   }
   select.value = value;
-  return { element: make("span", { class: "chooser" }, make("label", { for: id, text: label }), select), select };
+  return {
+    element: make("span", { class: "chooser" }, make("label", { for: id, text: label }), select),
+    select,
+  };
 }
 
 /**
@@ -70,7 +77,11 @@ export function tabList(label, tabs, opened) {
   let open = null;
   const buttons = tabs.map(({ id, name, panel }) => {
     const button = make("button", {
-      type: "button", role: "tab", id: `tab-${id}`, "aria-controls": `panel-${id}`, text: name,
+      type: "button",
+      role: "tab",
+      id: `tab-${id}`,
+      "aria-controls": `panel-${id}`,
+      text: name,
       on: { click: () => choose(id) },
     });
     panel.id = `panel-${id}`;
@@ -81,7 +92,9 @@ export function tabList(label, tabs, opened) {
   });
   list.append(...buttons);
   roving(buttons);
-  buttons.forEach((button, index) => button.addEventListener("focus", () => choose(tabs[index].id)));
+  buttons.forEach((button, index) =>
+    button.addEventListener("focus", () => choose(tabs[index].id)),
+  );
 
   function choose(id) {
     if (id === open) return;

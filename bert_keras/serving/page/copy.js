@@ -21,7 +21,7 @@ export function shellQuote(text) {
   return `'${text.replaceAll("'", "'\\''")}'`;
 }
 
-/** Return where the server is, without a slash at the end: "http://127.0.0.1:8000". */
+/** Return where the server is, without a slash at the end. */
 export function serverAddress() {
   return new URL(".", document.baseURI).href.replace(/\/$/, "");
 }
@@ -75,7 +75,12 @@ for score, text in sorted(zip(scores, body["input"][1:]), reverse=True):
 
 export function pythonCode({ path, body, reads }, address, withToken) {
   const compares = reads === "compare" || reads === "search";
-  const imports = ["json", ...(compares ? ["math"] : []), ...(withToken ? ["os"] : []), "urllib.request"];
+  const imports = [
+    "json",
+    ...(compares ? ["math"] : []),
+    ...(withToken ? ["os"] : []),
+    "urllib.request",
+  ];
   const headers = ['"Content-Type": "application/json"'];
   if (withToken) headers.push('"Authorization": "Bearer " + os.environ["TOKEN"]');
   const read =
@@ -117,17 +122,25 @@ export function codeBlock(mode, values, model, withToken) {
     { value: "python", name: "Python", code: pythonCode(sent, address, withToken) },
   ];
   if (mode.texts) {
-    languages.push({ value: "openai", name: "OpenAI client", code: openaiCode(sent, address, withToken) });
+    languages.push({
+      value: "openai",
+      name: "OpenAI client",
+      code: openaiCode(sent, address, withToken),
+    });
   }
   const code = make("code", { text: languages[0].code });
   const choice = switcher("Language", languages, "curl", (value) => {
     code.textContent = languages.find((language) => language.value === value).code;
   });
   return make(
-    "section", { class: "code", "aria-label": "The same request as code" },
+    "section",
+    { class: "code", "aria-label": "The same request as code" },
     make(
-      "div", { class: "code-head" },
-      make("h3", { text: "From your own code" }), choice, copyButton("Copy", () => code.textContent),
+      "div",
+      { class: "code-head" },
+      make("h3", { text: "From your own code" }),
+      choice,
+      copyButton("Copy", () => code.textContent),
     ),
     make("pre", { tabindex: "0", role: "region", "aria-label": "Code", dir: "ltr" }, code),
   );

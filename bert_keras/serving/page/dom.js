@@ -15,7 +15,8 @@ export function make(tag, properties = {}, ...children) {
     if (value === null || value === undefined || value === false) continue;
     if (name === "text") element.textContent = value;
     else if (name === "on") {
-      for (const [event, listener] of Object.entries(value)) element.addEventListener(event, listener);
+      for (const [event, listener] of Object.entries(value))
+        element.addEventListener(event, listener);
     } else if (name === "style") {
       for (const [key, setting] of Object.entries(value)) element.style.setProperty(key, setting);
     } else element.setAttribute(name, value === true ? "" : value);

@@ -10,7 +10,11 @@ export function showEntities(reply, values) {
   if (!entities.length) {
     return {
       summary: "No entities",
-      element: make("div", {}, make("p", { class: "empty", text: "No entity was found in this text." })),
+      element: make(
+        "div",
+        {},
+        make("p", { class: "empty", text: "No entity was found in this text." }),
+      ),
     };
   }
   const labels = [...new Set(entities.map((entity) => entity.label))].sort();
@@ -28,13 +32,21 @@ export function showEntities(reply, values) {
   }
 
   const legend = make(
-    "ul", { class: "legend", "aria-label": "Labels" },
+    "ul",
+    { class: "legend", "aria-label": "Labels" },
     ...labels.map((label) => {
       const amount = entities.filter((entity) => entity.label === label).length;
       const button = make(
         "button",
-        { type: "button", class: "entity-key", "aria-pressed": "true", style: { "--hue": hueOf.get(label) } },
-        make("bdi", { text: label }), " ", make("span", { class: "amount", text: amount }),
+        {
+          type: "button",
+          class: "entity-key",
+          "aria-pressed": "true",
+          style: { "--hue": hueOf.get(label) },
+        },
+        make("bdi", { text: label }),
+        " ",
+        make("span", { class: "amount", text: amount }),
       );
       button.addEventListener("click", () => {
         if (!hidden.delete(label)) hidden.add(label);
@@ -45,9 +57,10 @@ export function showEntities(reply, values) {
     }),
   );
   draw();
+  const named = entities.map(({ text, label }) => `${text}, ${label}`);
   const noun = entities.length === 1 ? "entity" : "entities";
   return {
-    summary: `${entities.length} ${noun}: ${entities.map(({ text, label }) => `${text}, ${label}`).join("; ")}`,
+    summary: `${entities.length} ${noun}: ${named.join("; ")}`,
     element: make("div", {}, legend, text, table(entities, values.text)),
   };
 }
@@ -55,8 +68,13 @@ export function showEntities(reply, values) {
 function mark(text, entity, hue) {
   return make(
     "mark",
-    { class: "entity", style: { "--hue": hue }, title: `${entity.label}, ${percent(entity.score)}` },
-    make("bdi", { text }), make("span", { class: "entity-label", text: entity.label }),
+    {
+      class: "entity",
+      style: { "--hue": hue },
+      title: `${entity.label}, ${percent(entity.score)}`,
+    },
+    make("bdi", { text }),
+    make("span", { class: "entity-label", text: entity.label }),
   );
 }
 
@@ -64,22 +82,34 @@ function table(entities, text) {
   const points = codePoints(text);
   const row = ({ label, start, end, score }) =>
     make(
-      "tr", {},
+      "tr",
+      {},
       make("td", { dir: "auto", text: points.slice(start, end).join("") }),
       make("td", { dir: "auto", text: label }),
       make("td", { class: "number", text: percent(score) }),
       make("td", { class: "number", text: `${start}\u2013${end}` }),
     );
   return make(
-    "details", { class: "more" },
+    "details",
+    { class: "more" },
     make("summary", { text: "As a table" }),
     make(
-      "div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Entities" },
+      "div",
+      { class: "scroll", tabindex: "0", role: "region", "aria-label": "Entities" },
       make(
-        "table", {},
-        make("thead", {}, make("tr", {}, ...[["Text"], ["Label"], ["Score", "number"], ["Position", "number"]].map(
-          ([name, kind]) => make("th", { scope: "col", class: kind, text: name }),
-        ))),
+        "table",
+        {},
+        make(
+          "thead",
+          {},
+          make(
+            "tr",
+            {},
+            ...[["Text"], ["Label"], ["Score", "number"], ["Position", "number"]].map(
+              ([name, kind]) => make("th", { scope: "col", class: kind, text: name }),
+            ),
+          ),
+        ),
         make("tbody", {}, ...entities.map(row)),
       ),
     ),

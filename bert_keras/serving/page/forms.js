@@ -38,8 +38,19 @@ export function makeForm(fields, verb, submit, example) {
       "div",
       { class: "row actions" },
       button,
-      make("button", { type: "button", class: "quiet", text: "Another example", on: { click: example } }),
-      make("span", { class: "hint keys" }, make("kbd", { text: "Ctrl" }), " + ", make("kbd", { text: "Enter" })),
+      make("button", {
+        type: "button",
+        class: "quiet",
+        text: "Another example",
+        on: { click: example },
+      }),
+      make(
+        "span",
+        { class: "hint keys" },
+        make("kbd", { text: "Ctrl" }),
+        " + ",
+        make("kbd", { text: "Enter" }),
+      ),
     ),
   );
   return {
@@ -76,7 +87,13 @@ function errorOf(control) {
 
 function textField(field) {
   const id = newId(field.name);
-  const area = make("textarea", { id, name: field.name, rows: field.rows, dir: "auto", spellcheck: "false" });
+  const area = make("textarea", {
+    id,
+    name: field.name,
+    rows: field.rows,
+    dir: "auto",
+    spellcheck: "false",
+  });
   const { error, show } = errorOf(() => area);
   const note = field.optional ? make("span", { class: "hint", text: " (optional)" }) : null;
   const amount = field.kind === "lines" ? make("span", { class: "hint" }) : null;
@@ -87,7 +104,12 @@ function textField(field) {
     show("");
     recount();
   });
-  const head = make("div", { class: "field-head" }, make("label", { for: id }, field.label, note), amount);
+  const head = make(
+    "div",
+    { class: "field-head" },
+    make("label", { for: id }, field.label, note),
+    amount,
+  );
   if (field.mask) head.append(maskButton(area, field.mask));
   return {
     element: make("div", { class: "field" }, head, area, error),
@@ -104,7 +126,8 @@ function textField(field) {
 
 function problemOf(field, text) {
   if (!text.trim()) return field.optional ? "" : `Write something here: "${field.label}" is empty.`;
-  if (field.mask && !text.includes(field.mask)) return `Write ${field.mask} where a word is missing.`;
+  if (field.mask && !text.includes(field.mask))
+    return `Write ${field.mask} where a word is missing.`;
   const lines = field.kind === "lines" ? nonBlankLines(text).length : 0;
   if (lines > MOST_LINES) {
     return `The server searches at most ${count(MOST_LINES, "line")}; these are ${count(lines, "line")}.`;
@@ -141,7 +164,12 @@ function optionsField(field) {
     }
   }
   function add(text) {
-    const input = make("input", { type: "text", dir: "auto", autocomplete: "off", on: { input: () => show("") } });
+    const input = make("input", {
+      type: "text",
+      dir: "auto",
+      autocomplete: "off",
+      on: { input: () => show("") },
+    });
     input.value = text;
     const remove = make("button", { type: "button", class: "quiet icon", text: "×" });
     const item = make("li", {}, input, remove);
@@ -154,14 +182,24 @@ function optionsField(field) {
     renumber();
     return input;
   }
-  const more = make("button", { type: "button", class: "small", text: "Add option", on: { click: () => add("").focus() } });
+  const more = make("button", {
+    type: "button",
+    class: "small",
+    text: "Add option",
+    on: { click: () => add("").focus() },
+  });
   return {
     element: make(
-      "fieldset", { class: "field" },
+      "fieldset",
+      { class: "field" },
       make("div", { class: "field-head" }, make("legend", { text: field.label }), more),
-      list, error,
+      list,
+      error,
     ),
-    read: () => inputs().map((input) => input.value.trim()).filter(Boolean),
+    read: () =>
+      inputs()
+        .map((input) => input.value.trim())
+        .filter(Boolean),
     fill: (options) => {
       list.replaceChildren();
       for (const option of options ?? ["", ""]) add(option);

@@ -64,9 +64,14 @@ function openModel(model, modeId = null) {
   form.fill(drafts.get(key) ?? examples[0]);
 
   const answer = make("div", { class: "panel" });
-  const panels = { tokens: make("div", { class: "panel" }), attention: make("div", { class: "panel" }) };
+  const panels = {
+    tokens: make("div", { class: "panel" }),
+    attention: make("div", { class: "panel" }),
+  };
   const readers = {
-    tokens: makeReader(panels.tokens, model, "tokens", (reply, text) => showTokens(reply, text, model)),
+    tokens: makeReader(panels.tokens, model, "tokens", (reply, text) =>
+      showTokens(reply, text, model),
+    ),
     attention: makeReader(panels.attention, model, "attention", showAttention),
   };
   const texts = () => mode.reads(form.read());
@@ -81,7 +86,11 @@ function openModel(model, modeId = null) {
   );
   side.replaceChildren(...about(model, task, mode), form.element);
   result.replaceChildren(tabs.element);
-  answer.append(mode.request ? notice(`Press \u201c${mode.verb}\u201d to see the answer here.`) : unknown(model, mode, form));
+  answer.append(
+    mode.request
+      ? notice(`Press \u201c${mode.verb}\u201d to see the answer here.`)
+      : unknown(model, mode, form),
+  );
   tabs.open("answer");
 
   let running = null;
@@ -108,7 +117,11 @@ function openModel(model, modeId = null) {
     announce("Working\u2026");
     readers[tabs.current()]?.(texts(), true);
     try {
-      const reply = await request(pathOf(model, mode.request.action), mode.request.body(values), signal);
+      const reply = await request(
+        pathOf(model, mode.request.action),
+        mode.request.body(values),
+        signal,
+      );
       if (signal.aborted) return;
       const shown = mode.show(reply, values, model);
       answer.replaceChildren(...answerParts(shown, reply, values));
@@ -173,7 +186,9 @@ function about(model, task, mode) {
   if (task.sentence) parts.push(make("p", { class: "lead", text: task.sentence }));
   const facts = [model.format.replaceAll("_", " "), model.backend, model.dtype];
   if (model.max_length) facts.push(`${model.max_length.toLocaleString("en")} tokens`);
-  parts.push(make("p", { class: "hint model-facts", text: facts.filter(Boolean).join(" \u00b7 ") }));
+  parts.push(
+    make("p", { class: "hint model-facts", text: facts.filter(Boolean).join(" \u00b7 ") }),
+  );
   if (task.modes.length > 1) {
     const options = task.modes.map(({ id, name }) => ({ value: id, name }));
     parts.push(
@@ -188,7 +203,8 @@ function about(model, task, mode) {
 
 /** The answer panel of a model whose outputs the page does not know. */
 function unknown(model, mode, form) {
-  const why = model.why_not?.answer ?? "The page does not know the inputs and outputs of this model.";
+  const why =
+    model.why_not?.answer ?? "The page does not know the inputs and outputs of this model.";
   return make("div", {}, notice(why), codeBlock(mode, form.read(), model, hasToken()));
 }
 

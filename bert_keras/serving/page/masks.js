@@ -26,11 +26,16 @@ export function showMasks(reply, values, model) {
     });
     return parts;
   }
-  const asText = () => filled().map((part) => part.text).join("");
+  const asText = () =>
+    filled()
+      .map((part) => part.text)
+      .join("");
 
   function draw() {
     sentence.replaceChildren(
-      ...filled().map(({ text, place }) => (place === null ? text : make("mark", { class: "found", text }))),
+      ...filled().map(({ text, place }) =>
+        place === null ? text : make("mark", { class: "found", text }),
+      ),
     );
     lists.forEach((buttons, place) => {
       buttons.forEach((button, index) => {
@@ -49,10 +54,15 @@ export function showMasks(reply, values, model) {
         announce(asText());
       };
       return make(
-        "button", { type: "button", class: "bar", title: `id ${fill.token_id}`, on: { click: choose } },
+        "button",
+        { type: "button", class: "bar", title: `id ${fill.token_id}`, on: { click: choose } },
         make("span", { class: "bar-name", dir: "auto", text: fill.token }),
         make("span", { class: "bar-value", text: percent(fill.score) }),
-        make("span", { class: "track", "aria-hidden": "true" }, make("span", { class: "fill", style: { width } })),
+        make(
+          "span",
+          { class: "track", "aria-hidden": "true" },
+          make("span", { class: "fill", style: { width } }),
+        ),
       );
     }),
   );
@@ -61,15 +71,22 @@ export function showMasks(reply, values, model) {
   return {
     summary: asText(),
     element: make(
-      "div", {},
+      "div",
+      {},
       make("div", { class: "sentence-row" }, sentence, copyButton("Copy text", asText)),
       make(
-        "div", { class: "masks" },
+        "div",
+        { class: "masks" },
         ...lists.map((buttons, place) =>
           make(
-            "section", { "aria-label": title(place) },
+            "section",
+            { "aria-label": title(place) },
             make("h3", { text: title(place) }),
-            make("ul", { class: "bars answers" }, ...buttons.map((button) => make("li", {}, button))),
+            make(
+              "ul",
+              { class: "bars answers" },
+              ...buttons.map((button) => make("li", {}, button)),
+            ),
           ),
         ),
       ),

@@ -20,10 +20,18 @@ export function errorBox(error, retry = null) {
   title ??= status >= 500 ? "The server could not answer" : "The server did not accept the request";
   const wait = error.retryAfter ? ` Try again in ${count(error.retryAfter, "second")}.` : "";
   return make(
-    "div", { class: "error", role: "alert" },
-    make("p", { class: "error-title" }, title, status ? make("span", { class: "hint", text: ` ${status}` }) : null),
+    "div",
+    { class: "error", role: "alert" },
+    make(
+      "p",
+      { class: "error-title" },
+      title,
+      status ? make("span", { class: "hint", text: ` ${status}` }) : null,
+    ),
     make("p", { dir: "auto", text: error.message + wait }),
-    retry ? make("button", { type: "button", class: "small", text: "Try again", on: { click: retry } }) : null,
+    retry
+      ? make("button", { type: "button", class: "small", text: "Try again", on: { click: retry } })
+      : null,
   );
 }
 
@@ -34,7 +42,9 @@ export function notice(text) {
 
 /** The notice that the model read only the beginning of a text. */
 export function truncation(model) {
-  const part = model.max_length ? `the first ${count(model.max_length, "token")}` : "the first tokens";
+  const part = model.max_length
+    ? `the first ${count(model.max_length, "token")}`
+    : "the first tokens";
   return notice(`The text is longer than this model reads: only ${part} were read.`);
 }
 

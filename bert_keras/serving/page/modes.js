@@ -14,7 +14,9 @@ const TEXT = { name: "text", label: "Text", rows: 6 };
 const PAIR = { name: "pair", label: "Second text", rows: 4 };
 
 const only = (values, names) =>
-  Object.fromEntries(names.filter((name) => values[name]?.length).map((name) => [name, values[name]]));
+  Object.fromEntries(
+    names.filter((name) => values[name]?.length).map((name) => [name, values[name]]),
+  );
 const answer = (...names) => ({
   action: "answer",
   body: (values) => ({ inputs: only(values, names) }),
@@ -83,7 +85,9 @@ const MODES = {
     request: answer("prompt", "options"),
     reads: (values) =>
       values.options.map((option, index) => ({
-        name: `Option ${index + 1}`, text: values.prompt, pair: option,
+        name: `Option ${index + 1}`,
+        text: values.prompt,
+        pair: option,
       })),
     show: showChoices,
   },
@@ -139,14 +143,34 @@ const MODES = {
 // Task -> title, one sentence about it, and modes.
 const TASKS = {
   text_classification: ["Text classification", "Says which label fits a text.", ["labels"]],
-  multi_label_classification: ["Multi-label classification", "Says which labels fit a text: none, one or several.", ["labels"]],
+  multi_label_classification: [
+    "Multi-label classification",
+    "Says which labels fit a text: none, one or several.",
+    ["labels"],
+  ],
   text_regression: ["Text regression", "Gives a text a number.", ["regression"]],
   pair_classification: ["Pair classification", "Says how two texts belong together.", ["pair"]],
-  token_classification: ["Token classification", "Finds names and other entities in a text.", ["entities"]],
-  question_answering: ["Question answering", "Finds the answer to a question in a text.", ["answers"]],
+  token_classification: [
+    "Token classification",
+    "Finds names and other entities in a text.",
+    ["entities"],
+  ],
+  question_answering: [
+    "Question answering",
+    "Finds the answer to a question in a text.",
+    ["answers"],
+  ],
   multiple_choice: ["Multiple choice", "Chooses the option that fits best.", ["choices"]],
-  sentence_similarity: ["Sentence similarity", "Says how close texts are in meaning.", ["compare", "search", "vector"]],
-  feature_extraction: ["Feature extraction", "Turns a text into a vector.", ["vector", "compare", "search"]],
+  sentence_similarity: [
+    "Sentence similarity",
+    "Says how close texts are in meaning.",
+    ["compare", "search", "vector"],
+  ],
+  feature_extraction: [
+    "Feature extraction",
+    "Turns a text into a vector.",
+    ["vector", "compare", "search"],
+  ],
   fill_mask: ["Fill mask", "Fills in words that are left out.", ["masks"]],
   pretraining: ["Pretraining", "Fills in words that are left out.", ["masks"]],
 };
@@ -171,6 +195,7 @@ export function needsPair(model) {
 
 function modeOf(id, model) {
   // A model that reads both texts in one row has no vectors to compare.
-  if (id === "compare" && needsPair(model)) return { ...MODES.compare, reads: onePair, texts: null };
+  if (id === "compare" && needsPair(model))
+    return { ...MODES.compare, reads: onePair, texts: null };
   return MODES[id];
 }

@@ -45,7 +45,10 @@ export function makeReader(panel, model, action, draw) {
     } catch (error) {
       if (signal.aborted) return;
       shown = null;
-      panel.replaceChildren(...choice(texts), errorBox(error, () => refresh(texts, true)));
+      panel.replaceChildren(
+        ...choice(texts),
+        errorBox(error, () => refresh(texts, true)),
+      );
     } finally {
       busy.remove();
       if (!signal.aborted) panel.removeAttribute("aria-busy");

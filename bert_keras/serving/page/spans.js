@@ -8,7 +8,12 @@ import { decimal, percent, stretches } from "./text.js";
 export function showSpans(reply, values) {
   const answers = reply.answer.answers;
   const best = answers[0];
-  const context = make("div", { class: "context", tabindex: "0", role: "region", "aria-label": "Context with the answer marked" });
+  const context = make("div", {
+    class: "context",
+    tabindex: "0",
+    role: "region",
+    "aria-label": "Context with the answer marked",
+  });
   const text = make("p", { class: "marked", dir: "auto" });
   context.append(text);
 
@@ -16,10 +21,18 @@ export function showSpans(reply, values) {
     const width = `${100 * Math.min(1, Math.max(0, answer.score))}%`;
     return make(
       "button",
-      { type: "button", class: "bar", on: { click: () => choose(index), focus: () => choose(index) } },
+      {
+        type: "button",
+        class: "bar",
+        on: { click: () => choose(index), focus: () => choose(index) },
+      },
       make("span", { class: "bar-name", dir: "auto", text: answer.text || "No answer" }),
       make("span", { class: "bar-value", text: percent(answer.score) }),
-      make("span", { class: "track", "aria-hidden": "true" }, make("span", { class: "fill", style: { width } })),
+      make(
+        "span",
+        { class: "track", "aria-hidden": "true" },
+        make("span", { class: "fill", style: { width } }),
+      ),
     );
   });
   roving(buttons);

@@ -24,7 +24,10 @@ export function count(number, noun) {
 
 /** Return the lines of a text that are not blank, without spaces around them. */
 export function nonBlankLines(text) {
-  return text.split(/\r\n|\r|\n/).map((line) => line.trim()).filter(Boolean);
+  return text
+    .split(/\r\n|\r|\n/)
+    .map((line) => line.trim())
+    .filter(Boolean);
 }
 
 /**

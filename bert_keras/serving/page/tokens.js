@@ -12,8 +12,12 @@ export function showTokens(reply, text, model) {
   const { tokens } = reply;
   const texts = text.pair === undefined ? [text.text] : [text.text, text.pair];
   const view = make("div");
-  const draw = () => view.replaceChildren(form === "pieces" ? pieces(tokens, texts) : table(tokens, texts));
-  const forms = [{ value: "pieces", name: "Pieces" }, { value: "table", name: "Table" }];
+  const draw = () =>
+    view.replaceChildren(form === "pieces" ? pieces(tokens, texts) : table(tokens, texts));
+  const forms = [
+    { value: "pieces", name: "Pieces" },
+    { value: "table", name: "Table" },
+  ];
   const choice = switcher("Form", forms, form, (value) => {
     form = value;
     draw();
@@ -21,9 +25,15 @@ export function showTokens(reply, text, model) {
   draw();
   const limit = model.max_length ? ` of at most ${model.max_length.toLocaleString("en")}` : "";
   return make(
-    "div", {},
+    "div",
+    {},
     reply.truncated ? truncation(model) : null,
-    make("div", { class: "view-head" }, make("p", { class: "amount-line", text: count(tokens.length, "token") + limit }), choice),
+    make(
+      "div",
+      { class: "view-head" },
+      make("p", { class: "amount-line", text: count(tokens.length, "token") + limit }),
+      choice,
+    ),
     view,
   );
 }
@@ -42,11 +52,14 @@ function pieces(tokens, texts) {
   };
   const buttons = tokens.map((token) => {
     const kind = ["piece", token.special ? "special" : "", `segment-${token.segment}`].join(" ");
-    const described = `${token.token}, id ${token.id}${token.start === null ? "" : `, characters ${token.start} to ${token.end}`}`;
+    const place = token.start === null ? "" : `, characters ${token.start} to ${token.end}`;
+    const described = `${token.token}, id ${token.id}${place}`;
     return make(
       "button",
       {
-        type: "button", class: kind, "aria-label": described,
+        type: "button",
+        class: kind,
+        "aria-label": described,
         on: {
           pointerenter: () => show(token),
           pointerleave: () => show(null),
@@ -55,35 +68,65 @@ function pieces(tokens, texts) {
           click: () => announce(described),
         },
       },
-      make("bdi", { text: token.token }), make("span", { class: "piece-id", text: token.id }),
+      make("bdi", { text: token.token }),
+      make("span", { class: "piece-id", text: token.id }),
     );
   });
   roving(buttons);
   return make(
-    "div", {},
+    "div",
+    {},
     make("div", { class: "sources" }, ...sources),
-    make("div", { class: "pieces", role: "group", "aria-label": "Tokens; the arrow keys move among them" }, ...buttons),
+    make(
+      "div",
+      { class: "pieces", role: "group", "aria-label": "Tokens; the arrow keys move among them" },
+      ...buttons,
+    ),
   );
 }
 
 function table(tokens, texts) {
   const points = texts.map(codePoints);
-  const names = [["", "number"], ["Token"], ["Id", "number"], ["Start", "number"], ["End", "number"], ["In the text"]];
+  const names = [
+    ["", "number"],
+    ["Token"],
+    ["Id", "number"],
+    ["Start", "number"],
+    ["End", "number"],
+    ["In the text"],
+  ];
   const row = (token, index) =>
     make(
-      "tr", { class: token.special ? "special" : null },
+      "tr",
+      { class: token.special ? "special" : null },
       make("td", { class: "number hint", text: index }),
       make("td", {}, make("bdi", { class: "token", text: token.token })),
       make("td", { class: "number", text: token.id }),
       make("td", { class: "number", text: token.start ?? "" }),
       make("td", { class: "number", text: token.end ?? "" }),
-      make("td", { dir: "auto", text: token.start === null ? "special" : (points[token.segment] ?? []).slice(token.start, token.end).join("") }),
+      make("td", {
+        dir: "auto",
+        text:
+          token.start === null
+            ? "special"
+            : (points[token.segment] ?? []).slice(token.start, token.end).join(""),
+      }),
     );
   return make(
-    "div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Table of tokens" },
+    "div",
+    { class: "scroll", tabindex: "0", role: "region", "aria-label": "Table of tokens" },
     make(
-      "table", {},
-      make("thead", {}, make("tr", {}, ...names.map(([name, kind]) => make("th", { scope: "col", class: kind, text: name })))),
+      "table",
+      {},
+      make(
+        "thead",
+        {},
+        make(
+          "tr",
+          {},
+          ...names.map(([name, kind]) => make("th", { scope: "col", class: kind, text: name })),
+        ),
+      ),
       make("tbody", {}, ...tokens.map(row)),
     ),
   );

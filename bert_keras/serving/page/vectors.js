@@ -15,8 +15,14 @@ export function showSimilarity(reply) {
   return {
     summary: `Similarity ${text}`,
     element: make(
-      "div", {},
-      make("p", { class: "headline" }, make("strong", { class: "number", text }), make("span", { class: "beside", text: "similarity" })),
+      "div",
+      {},
+      make(
+        "p",
+        { class: "headline" },
+        make("strong", { class: "number", text }),
+        make("span", { class: "beside", text: "similarity" }),
+      ),
       isCosine ? scale(similarity) : null,
     ),
   };
@@ -26,9 +32,19 @@ export function showSimilarity(reply) {
 function scale(value) {
   const style = { left: `${50 + Math.min(0, 50 * value)}%`, width: `${50 * Math.abs(value)}%` };
   return make(
-    "div", { class: "scale", "aria-hidden": "true" },
-    make("div", { class: "track" }, make("span", { class: "fill", style }), make("span", { class: "zero" })),
-    make("div", { class: "ticks" }, ...["\u22121 opposite", "0 unrelated", "1 the same"].map((text) => make("span", { text }))),
+    "div",
+    { class: "scale", "aria-hidden": "true" },
+    make(
+      "div",
+      { class: "track" },
+      make("span", { class: "fill", style }),
+      make("span", { class: "zero" }),
+    ),
+    make(
+      "div",
+      { class: "ticks" },
+      ...["\u22121 opposite", "0 unrelated", "1 the same"].map((text) => make("span", { text })),
+    ),
   );
 }
 
@@ -38,7 +54,11 @@ export function showSearch(reply, values) {
   // Scores other than cosines are drawn in relation to the best one.
   const top = Math.max(1, ...results.map((result) => result.score));
   const items = results.map(({ index, score }, rank) => ({
-    name: lines[index], value: score / top, shown: decimal(score, 3), chosen: rank === 0, note: `line ${index + 1}`,
+    name: lines[index],
+    value: score / top,
+    shown: decimal(score, 3),
+    chosen: rank === 0,
+    note: `line ${index + 1}`,
   }));
   const best = results.length ? lines[results[0].index] : "";
   return {
@@ -59,14 +79,33 @@ export function showVector(reply) {
   return {
     summary: `A vector of ${count(vector.length, "number")}, norm ${decimal(norm, 3)}`,
     element: make(
-      "div", {},
-      make("dl", { class: "facts large" }, ...numbers.map(([name, value]) =>
-        make("div", {}, make("dt", { text: name }), make("dd", { class: "number", text: value })))),
-      strip(vector),
-      make("div", { class: "ticks strip-key" }, make("span", { text: "negative" }), make("span", { text: "each column is one value" }), make("span", { text: "positive" })),
+      "div",
+      {},
       make(
-        "div", { class: "sentence-row" },
-        make("code", { class: "first-values", text: `[${vector.slice(0, 6).map((value) => value.toFixed(4)).join(", ")}${vector.length > 6 ? ", …" : ""}]` }),
+        "dl",
+        { class: "facts large" },
+        ...numbers.map(([name, value]) =>
+          make("div", {}, make("dt", { text: name }), make("dd", { class: "number", text: value })),
+        ),
+      ),
+      strip(vector),
+      make(
+        "div",
+        { class: "ticks strip-key" },
+        make("span", { text: "negative" }),
+        make("span", { text: "each column is one value" }),
+        make("span", { text: "positive" }),
+      ),
+      make(
+        "div",
+        { class: "sentence-row" },
+        make("code", {
+          class: "first-values",
+          text: `[${vector
+            .slice(0, 6)
+            .map((value) => value.toFixed(4))
+            .join(", ")}${vector.length > 6 ? ", …" : ""}]`,
+        }),
         copyButton("Copy vector", () => JSON.stringify(vector)),
       ),
     ),
@@ -75,7 +114,11 @@ export function showVector(reply) {
 
 /** A picture of a vector: bars above the middle are positive values, bars below it negative ones. */
 function strip(vector) {
-  const canvas = make("canvas", { class: "strip", role: "img", "aria-label": `The ${vector.length} values of the vector as a strip` });
+  const canvas = make("canvas", {
+    class: "strip",
+    role: "img",
+    "aria-label": `The ${vector.length} values of the vector as a strip`,
+  });
   const draw = () => {
     if (!canvas.isConnected) {
       document.removeEventListener("themechange", draw);
@@ -92,7 +135,12 @@ function strip(vector) {
     vector.forEach((value, index) => {
       const height = (Math.abs(value) / most) * (middle - 1);
       context.fillStyle = colours[value < 0 ? 1 : 0];
-      context.fillRect(index * width, value < 0 ? middle : middle - height, Math.max(1, width * 0.85), Math.max(1, height));
+      context.fillRect(
+        index * width,
+        value < 0 ? middle : middle - height,
+        Math.max(1, width * 0.85),
+        Math.max(1, height),
+      );
     });
   };
   document.addEventListener("themechange", draw);
