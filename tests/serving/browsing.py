@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
 import pytest
@@ -36,7 +36,8 @@ CONTRAST = """() => {
   while (walker.nextNode()) {
     const element = walker.currentNode.parentElement;
     const text = walker.currentNode.data.trim();
-    if (!text || !element.checkVisibility() || element.closest(".only-read, :disabled, select")) continue;
+    if (!text || !element.checkVisibility()) continue;
+    if (element.closest(".only-read, :disabled, select")) continue;
     const behind = [];
     for (let node = element; node; node = node.parentElement) {
       behind.unshift(getComputedStyle(node).backgroundColor);
@@ -53,6 +54,7 @@ NAMELESS = """() => [...document.querySelectorAll("button, input, select, textar
   .filter((control) => control.checkVisibility() && !control.labels?.length
     && !(control.getAttribute("aria-label") ?? control.textContent).trim())
   .map((control) => control.outerHTML)"""
+DRAWN = "() => new Promise((done) => requestAnimationFrame(() => setTimeout(done)))"
 OVERFLOW = "() => document.documentElement.scrollWidth - document.documentElement.clientWidth"
 
 
@@ -62,6 +64,13 @@ def find_browser() -> str:
         if path := shutil.which(name):
             return path
     pytest.skip(f"needs a browser: one of {', '.join(BROWSERS)}, such as Debian's chromium")
+
+
+class Site(NamedTuple):
+    """A server to visit: its address, and the model that it has for each task."""
+
+    url: str
+    models: dict[str, str]
 
 
 @dataclass
@@ -96,7 +105,9 @@ class Visit:
     def settle(self) -> None:
         """Wait until no part of the page is busy, and canvases are drawn."""
         self.page.wait_for_function("() => !document.querySelector('[aria-busy=true]')")
-        self.page.evaluate("() => new Promise((done) => requestAnimationFrame(() => setTimeout(done)))")
+        self.page.evaluate(
+            "() => new Promise((done) => requestAnimationFrame(() => setTimeout(done, 0)))"
+        )
 
     def open_tab(self, name: str) -> None:
         self.page.get_by_role("tab", name=name).click()

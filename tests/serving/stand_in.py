@@ -27,6 +27,7 @@ SAVED_MODEL = "reviews-saved"
 OTHER = "someone-elses"
 PAIRS = "entailment"
 CROSS_ENCODER = "cross-encoder"
+BOTH = "reviews-of-pairs"  # reads pairs by default, and single texts too
 # Model -> task; the other models have one text or two as in `_describe`.
 MODELS = {
     "reviews": "text_classification",
@@ -42,6 +43,7 @@ MODELS = {
     "bert": "pretraining",
     SAVED_MODEL: "text_classification",
     CROSS_ENCODER: "sentence_similarity",
+    BOTH: "text_classification",
     OTHER: "other",
 }
 LABELS = {
@@ -74,8 +76,9 @@ class StandIn:
     def _describe(self, name: str, task: str) -> dict[str, Any]:
         vectors = task in ("sentence_similarity", "feature_extraction") and name != CROSS_ENCODER
         saved, other = name in (SAVED_MODEL, OTHER), name == OTHER
+        pair = ["text", "pair"]
         inputs = {
-            "pair_classification": ["text", "pair"],
+            "pair_classification": pair,
             "question_answering": ["question", "context"],
             "multiple_choice": ["prompt", "options"],
         }
@@ -85,8 +88,8 @@ class StandIn:
         return {
             "name": name,
             "task": task,
-            "inputs": ["text", "pair"] if name == CROSS_ENCODER else inputs.get(task, ["text"]),
-            "takes_pairs": name in ("reviews", PAIRS, CROSS_ENCODER),
+            "inputs": pair if name in (CROSS_ENCODER, BOTH) else inputs.get(task, ["text"]),
+            "takes_pairs": name in ("reviews", BOTH),
             "kind": "saved_model" if saved else "checkpoint",
             "format": "saved_model" if saved else "checkpoint",
             "version": "1",

@@ -6,73 +6,22 @@ Pictures go to the folder that the variable BERT_KERAS_SCREENSHOTS names, or to 
 
 from __future__ import annotations
 
-import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 
-from tests.serving import browsing, stand_in
-from tests.serving.browsing import Visit
+from tests.serving import stand_in
+from tests.serving.browsing import Site, Visit
 
-HOSTILE = '<img src=x onerror="alert(1)"><script>alert(2)</script>'
-
-
-class Site(NamedTuple):
-    """A server to visit: its address, and the model that it has for each task."""
-
-    url: str
-    models: dict[str, str]
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[stand_in.StandIn]:
-    with stand_in.running() as server:
-        yield server
-
-
-@pytest.fixture(scope="module")
-def site(server: stand_in.StandIn) -> Site:
-    """Return the site for tests that do not depend on the answers; any server can take its place."""
-    special = (stand_in.SAVED_MODEL, stand_in.CROSS_ENCODER)
-    tasks = {task: name for name, task in stand_in.MODELS.items() if name not in special}
-    return Site(server.url, tasks)
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    path = browsing.find_browser()
-    library = pytest.importorskip("playwright.sync_api")
-    with library.sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
-        yield browser
-        browser.close()
-
-
-@pytest.fixture(scope="module")
-def pictures(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    named = os.environ.get("BERT_KERAS_SCREENSHOTS")
-    folder = Path(named) if named else tmp_path_factory.mktemp("screenshots")
-    folder.mkdir(parents=True, exist_ok=True)
-    return folder
-
-
-@pytest.fixture
-def visit(browser: Any, site: Site) -> Iterator[Visit]:
-    with browsing.visiting(browser, site.url) as visit:
-        yield visit
-
-
-@pytest.fixture
-def fresh(visit: Visit, server: stand_in.StandIn) -> Iterator[stand_in.StandIn]:
-    """Return the stand-in server; its settings are as before after the test."""
-    server.sent.clear()
-    yield server
-    server.token, server.failures, server.delay = None, [], 0.0
-    server.labels = dict(stand_in.LABELS)
-
+# The name of the element with the focus.
+FOCUSED = """() => {
+  const element = document.activeElement;
+  return element.getAttribute("aria-label")
+    ?? element.labels?.[0]?.textContent ?? element.textContent;
+}"""
 
 # === The answer of each task, for any server ===
 
@@ -196,7 +145,8 @@ def test_a_task_is_answered(
 
 def test_the_tokens(visit: Visit, site: Site, pictures: Path) -> None:
     visit.open(site.models["question_answering"])
-    question, context = "Where is the caf\u00e9? \U0001f600", "\U0001f600\U0001f600 The caf\u00e9 is here."
+    question = "Where is the caf\u00e9? \U0001f600"
+    context = "\U0001f600\U0001f600 The caf\u00e9 is here."
     visit.page.get_by_label("Question").fill(question)
     visit.page.get_by_label("Context", exact=True).fill(context)
     with visit.page.expect_response("**/tokens") as response:
@@ -288,10 +238,7 @@ def test_the_keyboard_alone(visit: Visit, site: Site) -> None:
     def tab_to(name: str) -> None:
         for _ in range(40):
             page.keyboard.press("Tab")
-            focused = page.evaluate(
-                "() => { const e = document.activeElement;"
-                "return e.getAttribute('aria-label') ?? e.labels?.[0]?.textContent ?? e.textContent }"
-            )
+            focused = page.evaluate(FOCUSED)
             assert page.evaluate("() => document.activeElement.matches(':focus-visible')")
             if focused.startswith(name):
                 return

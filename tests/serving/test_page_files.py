@@ -79,7 +79,8 @@ def test_the_html_has_no_script_or_style_inside() -> None:
     ("name", "text", "files"),
     [
         ("a.html", '<script src="static/a.js"></script><a href="#b">', {"a.js"}),
-        ("a.js", 'import { b } from "./b.js";\nimport "./c.js";\nx === "from" ? "d" : 1;', {"b.js", "c.js"}),
+        ("a.js", 'import { b } from "./b.js";\nimport "./c.js";', {"b.js", "c.js"}),
+        ("a.js", 'const way = side === "from" ? "d.js" : "e.js";', set()),
         ("a.css", "p { background: url('d.svg'); }", {"d.svg"}),
     ],
 )

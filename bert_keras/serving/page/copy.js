@@ -4,7 +4,7 @@
 
 import { copyButton, switcher } from "./controls.js";
 import { make } from "./dom.js";
-import { needsPair } from "./modes.js";
+import { readsPairs } from "./modes.js";
 
 // Characters that are invisible or change the direction of a line. Written as escapes, the code
 // that people see is the code that runs.
@@ -44,9 +44,11 @@ function predictBody(mode, values, model) {
     return { instances: [Object.fromEntries(names.map((name) => [name, values.text]))] };
   }
   const { inputs } = mode.request.body(values);
-  // A model that takes one text or two answers pairs with a signature of their own.
-  const extra = inputs.pair && !needsPair(model) ? { signature_name: "pairs" } : {};
-  return { ...extra, instances: [inputs] };
+  // A model that takes one text or two has a signature for what it does not do by default.
+  let signature = {};
+  if (inputs.pair && !readsPairs(model)) signature = { signature_name: "pairs" };
+  if (!inputs.pair && readsPairs(model)) signature = { signature_name: "texts" };
+  return { ...signature, instances: [inputs] };
 }
 
 export function curlCode({ path, body }, address, withToken) {

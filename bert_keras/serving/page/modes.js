@@ -21,6 +21,11 @@ const answer = (...names) => ({
   action: "answer",
   body: (values) => ({ inputs: only(values, names) }),
 });
+/** The inputs of a model that reads one text, or two, or one with a second that is optional. */
+function textAndPair(model) {
+  if (model.takes_pairs) return [TEXT, { ...PAIR, rows: 2, optional: true }];
+  return readsPairs(model) ? [TEXT, PAIR] : [TEXT];
+}
 // The texts that the token and attention views read; `pair` is a second segment of the same row.
 const oneText = (values) => [{ name: "Text", text: values.text }];
 const onePair = (values) => [{ name: "Text", ...only(values, ["text", "pair"]) }];
@@ -37,7 +42,7 @@ const onePair = (values) => [{ name: "Text", ...only(values, ["text", "pair"]) }
 const MODES = {
   labels: {
     verb: "Classify",
-    fields: (model) => (model.takes_pairs ? [TEXT, { ...PAIR, rows: 2, optional: true }] : [TEXT]),
+    fields: textAndPair,
     request: answer("text", "pair"),
     reads: onePair,
     show: showLabels,
@@ -51,7 +56,7 @@ const MODES = {
   },
   regression: {
     verb: "Predict",
-    fields: (model) => (model.takes_pairs ? [TEXT, { ...PAIR, rows: 2, optional: true }] : [TEXT]),
+    fields: textAndPair,
     request: answer("text", "pair"),
     reads: onePair,
     show: showNumbers,
@@ -181,15 +186,15 @@ export function taskOf(model) {
   const can = {
     compare: model.can.similarity,
     search: model.can.search,
-    vector: !needsPair(model),
+    vector: model.can.search || !readsPairs(model),
   };
   const modes = model.can.answer ? ids.filter((id) => can[id] ?? true) : [];
   const all = modes.length ? modes : ["unknown"];
   return { title, sentence, modes: all.map((id) => ({ id, ...modeOf(id, model) })) };
 }
 
-/** Return whether the model reads two texts in one row, and never one alone. */
-export function needsPair(model) {
+/** Return whether the model answers two texts together by default. */
+export function readsPairs(model) {
   return (model.inputs ?? []).includes("pair");
 }
 
