@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from tests.serving import browsing, stand_in
-from tests.serving.browsing import Visit
+from tests.serving.browsing import Site, Visit
 from tests.serving.stand_in import StandIn
 
 HOSTILE = '<img src=x onerror="alert(1)"><script>alert(2)</script>'
@@ -48,7 +48,7 @@ def run_python(code: str, monkeypatch: pytest.MonkeyPatch, **modules: Any) -> st
 def copied(visit: Visit, language: str) -> str:
     """Return the code that the button copies, which is the code that is shown."""
     visit.code(language)
-    visit.page.locator(".code").get_by_role("button", name="Copy").click()
+    visit.page.locator(".code button").click()
     text = visit.page.evaluate("() => navigator.clipboard.readText()")
     assert text.strip() == visit.page.locator(".code pre").inner_text().strip()
     return text
@@ -284,9 +284,10 @@ def test_entities_count_code_points(visit: Visit, pictures: Path) -> None:
 # === Hostile texts, and many data ===
 
 
-@pytest.mark.parametrize("model", [name for name in stand_in.MODELS if name != stand_in.OTHER])
-def test_hostile_text_is_text(visit: Visit, fresh: StandIn, model: str) -> None:
+@pytest.mark.parametrize("task", sorted({*stand_in.MODELS.values()} - {"other"}))
+def test_hostile_text_is_text(visit: Visit, fresh: StandIn, site: Site, task: str) -> None:
     """No text, label or token becomes HTML: no element, no dialog, no request."""
+    model = site.models[task]
     fresh.labels = {task: [HOSTILE, "b"] for task in stand_in.LABELS}
     visit.open(model)
     for box in visit.page.locator("textarea, .options input").all():
@@ -300,6 +301,21 @@ def test_hostile_text_is_text(visit: Visit, fresh: StandIn, model: str) -> None:
         visit.open_tab(tab)
         assert visit.page.locator("main img, main script").count() == 0
         assert visit.page.evaluate(browsing.OVERFLOW) <= 0, tab
+
+
+def test_right_to_left(visit: Visit, pictures: Path) -> None:
+    visit.open("answers")
+    visit.page.get_by_label("Question").fill("\u05de\u05d9 \u05db\u05ea\u05d1?")
+    hebrew = "\u05e9\u05dc\u05d5\u05dd \u05e2\u05d5\u05dc\u05dd. Ada \u05db\u05ea\u05d1\u05d4. "
+    visit.page.get_by_label("Context", exact=True).fill(hebrew * 9)
+    visit.run()
+    direction = "(element) => getComputedStyle(element).direction"
+    assert visit.page.locator(".context .marked").evaluate(direction) == "rtl"
+    assert visit.page.locator(".code pre").evaluate(direction) == "ltr"
+    visit.picture(pictures, "right-to-left")
+    visit.open_tab("Attention")
+    visit.page.locator(".column.from .tok").nth(3).hover()
+    visit.picture(pictures, "right-to-left-attention")
 
 
 def test_many_data(visit: Visit, fresh: StandIn, pictures: Path) -> None:

@@ -4,6 +4,7 @@ import { roving } from "./controls.js";
 import { make, themeColour } from "./dom.js";
 
 const GAMMA = 0.55; // makes small weights visible
+const FINEST = 36; // pixels of a picture; longer texts share pixels
 
 /**
  * Make the overview. `chosen(layer, head)` is called when the reader picks a head.
@@ -50,16 +51,17 @@ export function makeOverview(weights, chosen) {
   function draw() {
     const [red, green, blue] = themeColour("--accent").match(/\d+/g).map(Number);
     const count = weights.tokens.length;
+    const size = Math.min(count, FINEST);
     // Colour of each of the 256 values, as the bytes of a pixel.
     const opacity = Uint8ClampedArray.from(
       { length: 256 },
       (_, value) => 255 * (value / 255) ** GAMMA,
     );
     for (const { canvas, layer, head } of cells) {
-      canvas.width = count;
-      canvas.height = count;
-      const image = new ImageData(count, count);
-      weights.head(layer, head).forEach((value, index) => {
+      canvas.width = size;
+      canvas.height = size;
+      const image = new ImageData(size, size);
+      largest(weights.head(layer, head), count, size).forEach((value, index) => {
         image.data.set([red, green, blue, opacity[value]], 4 * index);
       });
       canvas.getContext("2d").putImageData(image, 0, 0);
@@ -74,4 +76,21 @@ export function makeOverview(weights, chosen) {
     }
   }
   return { element: grid, draw, select };
+}
+
+/**
+ * Return the picture [size, size] of weights [count, count]. A pixel has the largest of its weights:
+ * a mean would hide thin lines, such as the diagonal of a head that reads the next token.
+ */
+function largest(weights, count, size) {
+  if (size === count) return weights;
+  const picture = new Uint8Array(size * size);
+  for (let from = 0; from < count; from += 1) {
+    const row = size * Math.floor((from * size) / count);
+    for (let to = 0; to < count; to += 1) {
+      const pixel = row + Math.floor((to * size) / count);
+      picture[pixel] = Math.max(picture[pixel], weights[from * count + to]);
+    }
+  }
+  return picture;
 }

@@ -17,7 +17,8 @@ export function showEntities(reply, values) {
       ),
     };
   }
-  const labels = [...new Set(entities.map((entity) => entity.label))].sort();
+  const labels = [...new Set(entities.map((entity) => entity.label))];
+  labels.sort((a, b) => a.localeCompare(b, "en", { numeric: true }));
   const hueOf = new Map(labels.map((label, index) => [label, (200 + index * GOLDEN_ANGLE) % 360]));
   const hidden = new Set();
   const text = make("p", { class: "marked", dir: "auto" });

@@ -199,8 +199,10 @@ export function readsPairs(model) {
 }
 
 function modeOf(id, model) {
-  // A model that reads both texts in one row has no vectors to compare.
-  if (id === "compare" && needsPair(model))
-    return { ...MODES.compare, reads: onePair, texts: null };
+  if (id === "compare" && readsPairs(model)) {
+    // Without vectors, the model reads both texts in one row. With them, it reads each text alone.
+    const reads = model.can.search ? MODES.compare.reads : onePair;
+    return { ...MODES.compare, reads, texts: null };
+  }
   return MODES[id];
 }
