@@ -188,7 +188,7 @@ function overviewSection(weights, overview) {
   const section = make(
     "section",
     { class: "overview", "aria-label": "All heads" },
-    make("h3", { text: title }),
+    make("h2", { text: title }),
     overview.element,
     make("p", { class: "hint", text: "A row for each layer, a square for each head." }),
     make("p", {

@@ -140,7 +140,7 @@ export function codeBlock(mode, values, model, withToken) {
     make(
       "div",
       { class: "code-head" },
-      make("h3", { text: "From your own code" }),
+      make("h2", { text: "From your own code" }),
       choice,
       copyButton("Copy", () => code.textContent),
     ),

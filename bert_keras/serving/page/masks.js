@@ -81,7 +81,7 @@ export function showMasks(reply, values, model) {
           make(
             "section",
             { "aria-label": title(place) },
-            make("h3", { text: title(place) }),
+            make("h2", { text: title(place) }),
             make(
               "ul",
               { class: "bars answers" },

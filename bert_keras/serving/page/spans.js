@@ -55,7 +55,7 @@ export function showSpans(reply, values) {
   const element = make("div", {}, headline(title, best ? percent(best.score) : null), context);
   if (answers.length > 1) {
     element.append(
-      make("h3", { text: "Best answers" }),
+      make("h2", { text: "Best answers" }),
       make("ul", { class: "bars answers" }, ...buttons.map((button) => make("li", {}, button))),
     );
   }

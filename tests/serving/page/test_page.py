@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from tests.serving import stand_in
-from tests.serving.browsing import Site, Visit
+from tests.serving.page import stand_in
+from tests.serving.page.browsing import Site, Visit
 
 # The name of the element with the focus.
 FOCUSED = """() => {

@@ -1,6 +1,6 @@
 """What the page sends and copies, errors, tokens of access, hostile texts, and many data.
 
-These tests set the stand-in server's answers; tests/serving/test_page.py has those for any server.
+These tests set the stand-in server's answers; tests/serving/page/test_page.py has those for any server.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from typing import Any
 
 import pytest
 
-from tests.serving import browsing, stand_in
-from tests.serving.browsing import Site, Visit
-from tests.serving.stand_in import StandIn
+from tests.serving.page import browsing, stand_in
+from tests.serving.page.browsing import Site, Visit
+from tests.serving.page.stand_in import StandIn
 
 HOSTILE = '<img src=x onerror="alert(1)"><script>alert(2)</script>'
 TOKEN = {"TOKEN": "k"}

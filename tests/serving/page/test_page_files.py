@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-PAGE = Path(__file__).parents[2] / "bert_keras" / "serving" / "page"
+PAGE = Path(__file__).parents[3] / "bert_keras" / "serving" / "page"
 FILES = sorted(path for path in PAGE.iterdir() if path.is_file())
 MOST_LINES = 400
 # Namespaces are names, and nothing is loaded from them.

@@ -54,6 +54,12 @@ NAMELESS = """() => [...document.querySelectorAll("button, input, select, textar
   .filter((control) => control.checkVisibility() && !control.labels?.length
     && !(control.getAttribute("aria-label") ?? control.textContent).trim())
   .map((control) => control.outerHTML)"""
+# Returns the visible headings that skip a level.
+HEADINGS = """() => [...document.querySelectorAll("h1, h2, h3, h4")]
+  .filter((heading) => heading.checkVisibility())
+  .filter((heading, index, all) =>
+    Number(heading.tagName[1]) > (index ? Number(all[index - 1].tagName[1]) : 1) + 1)
+  .map((heading) => heading.textContent)"""
 DRAWN = "() => new Promise((done) => requestAnimationFrame(() => setTimeout(done)))"
 OVERFLOW = "() => document.documentElement.scrollWidth - document.documentElement.clientWidth"
 
@@ -132,6 +138,7 @@ class Visit:
                 assert self.page.evaluate(CONTRAST) == [], f"{name}, {theme}"
             assert self.page.evaluate(OVERFLOW) <= 0, f"{name} scrolls sideways ({width})"
         assert self.page.evaluate(NAMELESS) == []
+        assert self.page.evaluate(HEADINGS) == []
         self.page.set_viewport_size(WIDE)
         self.page.emulate_media(color_scheme="light", reduced_motion="reduce")
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from tests.serving import browsing, stand_in
-from tests.serving.browsing import Site, Visit
+from tests.serving.page import browsing, stand_in
+from tests.serving.page.browsing import Site, Visit
 
 
 @pytest.fixture(scope="module")

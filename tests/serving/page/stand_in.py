@@ -20,7 +20,7 @@ from urllib.parse import unquote
 
 import numpy as np
 
-PAGE = Path(__file__).parents[2] / "bert_keras" / "serving" / "page"
+PAGE = Path(__file__).parents[3] / "bert_keras" / "serving" / "page"
 POLICY = "default-src 'self'; img-src 'self' data:"
 LAYERS, HEADS, MOST_TOKENS = 12, 12, 256
 SAVED_MODEL = "reviews-saved"
@@ -195,7 +195,7 @@ def attention(tokens: list[str]) -> dict[str, Any]:
     logits = random.normal(size=(LAYERS, HEADS, count, count)) * 1.5
     for layer in range(LAYERS):
         for head in range(HEADS):
-            kind = (layer * 5 + head * 7) % 5
+            kind = (layer * 3 + head * 7) % 5
             logits[layer, head] -= 0.9 * np.abs(distance - (kind - 2)) if kind < 3 else 0.0
             logits[layer, head, :, [0, -1]] += 4.0 if kind == 3 else 0.0
     weights = np.exp(logits - logits.max(-1, keepdims=True))
