@@ -111,16 +111,16 @@ export function showAttention(reply) {
   }
 
   function describe({ side, index }, values) {
-    // These characters keep the direction of a token from changing that of the sentence.
-    const isolate = (token) => `\u2068${token}\u2069`;
+    // The isolates keep the direction of a token from changing that of the sentence.
+    const quote = (token) => `\u201c\u2068${token}\u2069\u201d`;
     const best = values
       .map((value, other) => ({ value, token: tokens[other] }))
       .filter(({ value }) => value >= LEAST)
       .sort((a, b) => b.value - a.value)
       .slice(0, NAMED)
-      .map(({ value, token }) => `${isolate(token)} ${percent(value)}`);
+      .map(({ value, token }) => `${quote(token)} ${percent(value)}`);
     const verb = side === "from" ? "reads" : "is read by";
-    return `${isolate(tokens[index])} ${verb} ${best.join(", ") || "no token with 1% or more"}`;
+    return `${quote(tokens[index])} ${verb} ${best.join(", ") || "no token with 1% or more"}`;
   }
 
   function drawCanvas() {

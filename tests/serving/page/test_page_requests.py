@@ -1,6 +1,6 @@
 """What the page sends and copies, errors, tokens of access, hostile texts, and many data.
 
-These tests set the stand-in server's answers; tests/serving/page/test_page.py has those for any server.
+These tests set the answers of the stand-in server; test_page.py has those for any server.
 """
 
 from __future__ import annotations
