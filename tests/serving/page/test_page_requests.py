@@ -1,4 +1,4 @@
-"""What the page sends and copies, errors, tokens of access, hostile texts, and many data.
+"""Requests and copied code of the page, errors, tokens of access, hostile texts, and many data.
 
 These tests set the answers of the stand-in server; test_page.py has those for any server.
 """
