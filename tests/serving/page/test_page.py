@@ -65,7 +65,7 @@ def sees_spans(visit: Visit, reply: Any) -> None:
     answers = reply["answer"]["answers"]
     context = visit.page.get_by_label("Context", exact=True).input_value()
     assert visit.read(".headline strong")[0] == (answers[0]["text"] or "No answer in this context")
-    for index, answer in enumerate(answers):
+    for index, answer in reversed([*enumerate(answers)]):
         if len(answers) > 1:
             visit.page.locator(".answers button").nth(index).click()
         part = context[answer["start"] : answer["end"]]
@@ -183,7 +183,9 @@ def test_the_attention(visit: Visit, site: Site, pictures: Path) -> None:
     visit.page.locator(".column.from .tok").nth(1).hover()
     expected = [percent(w) if w >= 0.01 else "" for w in weights[-1, -1, 1].tolist()]
     assert shown() == expected
+    visit.page.locator(".column.from .tok").nth(1).click()
     visit.picture(pictures, "attention-token")
+    visit.page.locator(".column.from .tok").nth(1).press("Escape")
     # Keyboard: the arrow keys choose another head and token, Enter keeps it, Escape lets it go.
     visit.page.locator(".head-cell[aria-pressed=true]").press("Home")
     visit.page.keyboard.press("Enter")
