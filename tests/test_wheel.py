@@ -39,7 +39,7 @@ def test_what_the_wheel_holds(wheel: Path) -> None:
     found = {name for name in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in name}
     files = {path for path in (_ROOT / "bert_keras").rglob("*") if path.is_file()}
     names = {path.relative_to(_ROOT).as_posix() for path in files if path.suffix != ".pyc"}
-    assert "bert_keras/py.typed" in names
+    assert {"bert_keras/py.typed", "bert_keras/serving/page/index.html"} <= names
     assert found == names
 
 

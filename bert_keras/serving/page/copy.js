@@ -1,0 +1,149 @@
+// The request of an answer as code to copy: curl, Python's standard library, and OpenAI's client.
+//
+// The code calls the public protocols: TensorFlow Serving's `:predict`, and OpenAI's embeddings.
+
+import { copyButton, switcher } from "./controls.js";
+import { make } from "./dom.js";
+import { readsPairs } from "./modes.js";
+
+// Characters that are invisible or change the direction of a line. Written as escapes, the code
+// that people see is the code that runs.
+const INVISIBLE = /[\u007f-\u009f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]/g;
+
+/** Return a value as JSON. For texts, numbers and lists of them, this is also valid Python. */
+export function asJson(value, indent = undefined) {
+  const escape = (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, "0")}`;
+  return JSON.stringify(value, null, indent).replace(INVISIBLE, escape);
+}
+
+/** Quote a text for a POSIX shell. In single quotes, only the single quote itself is special. */
+export function shellQuote(text) {
+  return `'${text.replaceAll("'", "'\\''")}'`;
+}
+
+/** Return where the server is, without a slash at the end. */
+export function serverAddress() {
+  return new URL(".", document.baseURI).href.replace(/\/$/, "");
+}
+
+/** Return `{path, body, reads}` of the public request; `reads` is what the Python code prints. */
+export function publicRequest(mode, values, model) {
+  if (mode.texts) {
+    const input = mode.texts(values);
+    const body = { model: model.name, input: input.length === 1 ? input[0] : input };
+    return { path: "/v1/embeddings", body, reads: mode.id };
+  }
+  const path = `/v1/models/${encodeURIComponent(model.name)}:predict`;
+  return { path, body: predictBody(mode, values, model), reads: "predictions" };
+}
+
+function predictBody(mode, values, model) {
+  if (!mode.request) {
+    // The inputs of a model of someone else are known by name only.
+    const names = model.inputs?.length ? model.inputs : ["text"];
+    return { instances: [Object.fromEntries(names.map((name) => [name, values.text]))] };
+  }
+  const { inputs } = mode.request.body(values);
+  // A model that takes one text or two has a signature for what it does not do by default.
+  let signature = {};
+  if (inputs.pair && !readsPairs(model)) signature = { signature_name: "pairs" };
+  if (!inputs.pair && readsPairs(model)) signature = { signature_name: "texts" };
+  return { ...signature, instances: [inputs] };
+}
+
+export function curlCode({ path, body }, address, withToken) {
+  return [
+    `curl ${shellQuote(address + path)}`,
+    "-H 'Content-Type: application/json'",
+    // In double quotes, because the shell puts in the value.
+    ...(withToken ? ['-H "Authorization: Bearer $TOKEN"'] : []),
+    `-d ${shellQuote(asJson(body))}`,
+  ].join(" \\\n  ");
+}
+
+const COSINE = `
+def cosine(a, b):
+    return sum(x * y for x, y in zip(a, b)) / math.hypot(*a) / math.hypot(*b)
+`;
+// Lines that print the result. `vectors` are the answers of the embeddings.
+const PRINTS = {
+  vector: "print(vectors[0])",
+  compare: "print(cosine(vectors[0], vectors[1]))",
+  search: `query, *lines = vectors
+scores = [cosine(query, line) for line in lines]
+for score, text in sorted(zip(scores, body["input"][1:]), reverse=True):
+    print(f"{score:.3f}", text)`,
+};
+
+export function pythonCode({ path, body, reads }, address, withToken) {
+  const compares = reads === "compare" || reads === "search";
+  const imports = [
+    "json",
+    ...(compares ? ["math"] : []),
+    ...(withToken ? ["os"] : []),
+    "urllib.request",
+  ];
+  const headers = ['"Content-Type": "application/json"'];
+  if (withToken) headers.push('"Authorization": "Bearer " + os.environ["TOKEN"]');
+  const read =
+    reads === "predictions"
+      ? '    print(json.load(response)["predictions"][0])'
+      : `    vectors = [item["embedding"] for item in json.load(response)["data"]]\n${PRINTS[reads]}`;
+  return `${imports.map((name) => `import ${name}`).join("\n")}
+${compares ? `\n${COSINE}\n` : ""}
+body = ${asJson(body, 4)}
+request = urllib.request.Request(
+    ${asJson(address + path)},
+    json.dumps(body).encode(),
+    {${headers.join(", ")}},
+)
+with urllib.request.urlopen(request) as response:
+${read}
+`;
+}
+
+export function openaiCode({ body, reads }, address, withToken) {
+  const compares = reads === "compare" || reads === "search";
+  const key = withToken ? 'os.environ["TOKEN"]' : '"none"';
+  const imports = [...(compares ? ["import math"] : []), ...(withToken ? ["import os"] : [])];
+  return `${imports.map((line) => `${line}\n`).join("")}${imports.length ? "\n" : ""}from openai import OpenAI
+${compares ? `\n${COSINE}\n` : ""}
+client = OpenAI(base_url=${asJson(`${address}/v1`)}, api_key=${key})
+body = ${asJson(body, 4)}
+vectors = [item.embedding for item in client.embeddings.create(**body).data]
+${PRINTS[reads]}
+`;
+}
+
+/** The element with the code of a request; the reader chooses the language. */
+export function codeBlock(mode, values, model, withToken) {
+  const sent = publicRequest(mode, values, model);
+  const address = serverAddress();
+  const languages = [
+    { value: "curl", name: "curl", code: curlCode(sent, address, withToken) },
+    { value: "python", name: "Python", code: pythonCode(sent, address, withToken) },
+  ];
+  if (mode.texts) {
+    languages.push({
+      value: "openai",
+      name: "OpenAI client",
+      code: openaiCode(sent, address, withToken),
+    });
+  }
+  const code = make("code", { text: languages[0].code });
+  const choice = switcher("Language", languages, "curl", (value) => {
+    code.textContent = languages.find((language) => language.value === value).code;
+  });
+  return make(
+    "section",
+    { class: "code", "aria-label": "The same request as code" },
+    make(
+      "div",
+      { class: "code-head" },
+      make("h2", { text: "From your own code" }),
+      choice,
+      copyButton("Copy", () => code.textContent),
+    ),
+    make("pre", { tabindex: "0", role: "region", "aria-label": "Code", dir: "ltr" }, code),
+  );
+}
