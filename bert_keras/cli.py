@@ -152,6 +152,8 @@ def convert(
     with _progress():
         model: Any = load(source, allow_pickle=allow_pickle, trust=trust)
         write(model, target)
+    if format == folders.OUR_FORMAT:
+        _write_card(source, target, model, config)
     typer.echo(f"{target}: a {type(model).__name__} of {model.count_params():,} parameters")
     steps = [Step("tokenizer", lambda _: _copy_tokenizer(source, target, format))]
     if config != PredictorConfig():
@@ -163,6 +165,18 @@ def convert(
     except Exception as error:
         error.add_note(f"{target}: the model is written and whole. {_AGAIN}")
         raise
+
+
+def _write_card(source: str, target: Path, model: Any, config: Any) -> None:
+    """Write the model card of a converted checkpoint, which names the repository it is from."""
+    from bert_keras.checkpoints import write_model_card
+
+    try:
+        tokenizer = Tokenizer.from_preset(source)
+    except (ValueError, ImportError):  # none will be taken along
+        tokenizer = None
+    card = {"base_model": presets.repository_of(source)}
+    write_model_card(target, model, tokenizer=tokenizer, config=config, card=card)
 
 
 def _copy_tokenizer(source: str, target: Path, format: str) -> None:  # noqa: A002

@@ -6,6 +6,7 @@ as that class.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -57,6 +58,8 @@ def save_checkpoint(
     model: BertEncoder | Task,
     directory: str | Path,
     format: str = folders.OUR_FORMAT,  # noqa: A002
+    *,
+    card: Mapping[str, Any] | None = None,
 ) -> Path:
     """Write an encoder or a task as a checkpoint folder.
 
@@ -72,6 +75,8 @@ def save_checkpoint(
             atomically, one by one.
         format: "hugging_face", which is also our own; "google_tf1", the original format of BERT,
             ALBERT and ELECTRA; "keras_hub", a preset of KerasHub.
+        card: facts for the model card of the format "hugging_face"; see
+            `BertEncoder.save_to_preset`.
 
     Returns:
         The folder.
@@ -87,7 +92,7 @@ def save_checkpoint(
             "(`view.task`) or the encoder that it was made from. Save a model of your own with "
             f"`model.save`. Received: {type(model).__name__}"
         )
-    folders.write_checkpoint(model, directory, format)
+    folders.write_checkpoint(model, directory, format, card=card)
     return Path(directory)
 
 

@@ -200,6 +200,13 @@ def is_preset(handle: str | os.PathLike[str]) -> bool:
     return text in HANDLES and not Path(text).exists()
 
 
+def repository_of(handle: str | os.PathLike[str]) -> str:
+    """Return the repository "organisation/name" that a handle stands for; "" for a local one."""
+    text = os.fspath(handle)
+    match = _REPOSITORY.fullmatch(HANDLES[text] if is_preset(text) else text)
+    return match[1] if match is not None else ""
+
+
 def resolve_handle(handle: str | os.PathLike[str], files: Iterable[str]) -> Path:
     """Return the local folder or file of a handle, after a download if needed.
 

@@ -8,7 +8,7 @@ other libraries can open them. A third file, `bert_keras.json`, holds what only 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,6 +19,7 @@ from bert_keras.checkpoints import (
     hugging_face,
     hugging_face_folder,
     keras_hub_preset,
+    model_card,
     new_heads,
     sentence_transformers,
     sentence_transformers_writer,
@@ -63,11 +64,35 @@ def write_checkpoint(
     model: BertEncoder | Task,
     directory: str | Path,
     format: str = OUR_FORMAT,  # noqa: A002
+    *,
+    card: Mapping[str, Any] | None = None,
+    tokenizer: Tokenizer | None = None,
+    config: PredictorConfig | None = None,
 ) -> None:
-    """Write an encoder or a task as a checkpoint folder; see `bert_keras.save_checkpoint`."""
-    writer_of(format)(model, Path(directory))
-    if format == OUR_FORMAT and is_task(model):
-        _save_attachments(model, Path(directory))
+    """Write an encoder or a task as a checkpoint folder; see `bert_keras.save_checkpoint`.
+
+    Args:
+        model: encoder or task to write.
+        directory: folder to write into.
+        format: name of the format.
+        card: facts for the model card, which only our own format has.
+        tokenizer: tokenizer to write instead of the task's. Only our own format has one.
+        config: settings of the predictions to write instead of the task's; likewise.
+    """
+    directory = Path(directory)
+    model_card.ModelCard.of(card)  # wrong facts are refused before anything is written
+    writer_of(format)(model, directory)
+    if format != OUR_FORMAT:
+        return
+    if is_task(model):
+        tokenizer = tokenizer or model.tokenizer
+        if config is None and model.predictor_config != PredictorConfig():
+            config = model.predictor_config
+    if tokenizer is not None:
+        tokenizer.save_to_preset(directory)
+    if config is not None:
+        write_predictor_config(directory, config)
+    model_card.write_model_card(directory, model, tokenizer=tokenizer, config=config, card=card)
 
 
 def _save_folder(model: BertEncoder | Task, directory: Path) -> None:
@@ -215,14 +240,6 @@ def attach(task: Task, handle: str | Path, tokenizer: Tokenizer | None = None) -
             raise
         task.tell_missing_tokenizer(str(error))
     return task
-
-
-def _save_attachments(task: Task, directory: Path) -> None:
-    """Write the tokenizer and the predictor settings of a task beside its checkpoint."""
-    if task.tokenizer is not None:
-        task.tokenizer.save_to_preset(directory)
-    if task.predictor_config != PredictorConfig():
-        write_predictor_config(directory, task.predictor_config)
 
 
 def make_encoder(

@@ -380,12 +380,20 @@ class BertEncoder(AnswersTexts, EncoderView):
         """Return the model whose output `Predictor.encode` makes vectors of: the encoder itself."""
         return self
 
-    def save_to_preset(self, directory: str | Path) -> None:
+    def save_to_preset(
+        self, directory: str | Path, *, card: Mapping[str, Any] | None = None
+    ) -> None:
         """Write a checkpoint folder that `from_preset` and Hugging Face's library open.
 
         `from_preset` opens the same model: frozen parts, adapters, int8 weights and gradient
         checkpointing are kept. Other libraries read adapters merged and int8 weights as floats.
+
+        Args:
+            directory: folder, which is created if needed.
+            card: facts for the model card README.md that the model does not know: `license`,
+                `language`, `base_model`, `datasets`, `metrics` and others of
+                `checkpoints.model_card.ModelCard`. A card that a person wrote or changed stays.
         """
         from bert_keras.checkpoints import folders
 
-        folders.write_checkpoint(self, directory)
+        folders.write_checkpoint(self, directory, card=card)
