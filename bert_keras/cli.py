@@ -257,6 +257,25 @@ def verify(
     typer.echo(f"Equal: no difference above {largest:.3g} (tolerance {tolerance:g}).")
 
 
+@app.command(rich_help_panel=_CHECKPOINTS)
+def push(
+    source: Annotated[
+        Path, typer.Argument(help="a checkpoint folder, or the folder of a run", show_default=False)
+    ],
+    target: Annotated[
+        str, typer.Argument(help="hf://organisation/name[@branch]", show_default=False)
+    ],
+    public: Annotated[
+        bool, typer.Option("--public", help="create a public repository, not a private one")
+    ] = False,
+    message: Annotated[str, typer.Option(help="message of the commit")] = "",
+) -> None:
+    """Upload a model to the Hugging Face Hub; print its address."""
+    from bert_keras.checkpoints.hub_upload import push as upload
+
+    typer.echo(upload(file_io.expanded(source), target, private=not public, message=message))
+
+
 @contextmanager
 def _progress() -> Iterator[None]:
     """Show the progress of reading and writing checkpoints, if stderr is a terminal."""

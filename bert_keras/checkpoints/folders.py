@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from bert_keras import features, file_io, presets
 from bert_keras.checkpoints import (
     google_tf1,
+    hub_upload,
     hugging_face,
     hugging_face_folder,
     keras_hub_preset,
@@ -66,6 +67,7 @@ def write_checkpoint(
     format: str = OUR_FORMAT,  # noqa: A002
     *,
     card: Mapping[str, Any] | None = None,
+    private: bool = True,
     tokenizer: Tokenizer | None = None,
     config: PredictorConfig | None = None,
 ) -> None:
@@ -73,26 +75,33 @@ def write_checkpoint(
 
     Args:
         model: encoder or task to write.
-        directory: folder to write into.
+        directory: folder to write into, or "hf://organisation/name[@branch]" to upload it.
         format: name of the format.
         card: facts for the model card, which only our own format has.
+        private: whether a repository that is created is private.
         tokenizer: tokenizer to write instead of the task's. Only our own format has one.
         config: settings of the predictions to write instead of the task's; likewise.
     """
-    directory = Path(directory)
     model_card.ModelCard.of(card)  # wrong facts are refused before anything is written
-    writer_of(format)(model, directory)
-    if format != OUR_FORMAT:
-        return
+    write, is_ours = writer_of(format), format == OUR_FORMAT
+    if hub_upload.is_remote(directory) and not is_ours:
+        raise UsageError(
+            f"Only the format {OUR_FORMAT} is uploaded. Received: format={format!r} for "
+            f"{directory}. Write it into a folder."
+        )
     if is_task(model):
         tokenizer = tokenizer or model.tokenizer
         if config is None and model.predictor_config != PredictorConfig():
             config = model.predictor_config
-    if tokenizer is not None:
-        tokenizer.save_to_preset(directory)
-    if config is not None:
-        write_predictor_config(directory, config)
-    model_card.write_model_card(directory, model, tokenizer=tokenizer, config=config, card=card)
+    with hub_upload.target_folder(directory, private=private) as folder:
+        write(model, folder)
+        if not is_ours:
+            return
+        if tokenizer is not None:
+            tokenizer.save_to_preset(folder)
+        if config is not None:
+            write_predictor_config(folder, config)
+        model_card.write_model_card(folder, model, tokenizer=tokenizer, config=config, card=card)
 
 
 def _save_folder(model: BertEncoder | Task, directory: Path) -> None:

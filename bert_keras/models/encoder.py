@@ -381,7 +381,7 @@ class BertEncoder(AnswersTexts, EncoderView):
         return self
 
     def save_to_preset(
-        self, directory: str | Path, *, card: Mapping[str, Any] | None = None
+        self, directory: str | Path, *, card: Mapping[str, Any] | None = None, private: bool = True
     ) -> None:
         """Write a checkpoint folder that `from_preset` and Hugging Face's library open.
 
@@ -389,11 +389,10 @@ class BertEncoder(AnswersTexts, EncoderView):
         checkpointing are kept. Other libraries read adapters merged and int8 weights as floats.
 
         Args:
-            directory: folder, which is created if needed.
-            card: facts for the model card README.md that the model does not know: `license`,
-                `language`, `base_model`, `datasets`, `metrics` and others of
-                `checkpoints.model_card.ModelCard`. A card that a person wrote or changed stays.
+            directory: folder, or "hf://organisation/name[@branch]" to upload to the Hub.
+            card: facts for the model card: license, language and others of `model_card.ModelCard`.
+            private: whether a repository that is created is private.
         """
         from bert_keras.checkpoints import folders
 
-        folders.write_checkpoint(self, directory, card=card)
+        folders.write_checkpoint(self, directory, card=card, private=private)

@@ -281,7 +281,7 @@ class Task(EarlierNames, FitsText):
         )
 
     def save_to_preset(
-        self, directory: str | Path, *, card: Mapping[str, Any] | None = None
+        self, directory: str | Path, *, card: Mapping[str, Any] | None = None, private: bool = True
     ) -> None:
         """Write a checkpoint folder that `from_preset` and Hugging Face's library open.
 
@@ -289,7 +289,7 @@ class Task(EarlierNames, FitsText):
         """
         from bert_keras.checkpoints import folders
 
-        folders.write_checkpoint(self, directory, card=card)
+        folders.write_checkpoint(self, directory, card=card, private=private)
 
 
 def task_inputs(encoder: BertEncoder) -> dict[str, keras.KerasTensor]:

@@ -120,20 +120,22 @@ class PredictorState(abc.ABC):
         return predictor
 
     def save_to_preset(
-        self, directory: str | Path, *, card: Mapping[str, Any] | None = None
+        self, directory: str | Path, *, card: Mapping[str, Any] | None = None, private: bool = True
     ) -> None:
         """Write a folder that `from_preset` opens: model, tokenizer and predictor settings.
 
         Args:
-            directory: folder, which is created if needed.
+            directory: folder, which is created if needed, or "hf://organisation/name[@branch]".
             card: facts for the model card; see `BertEncoder.save_to_preset`.
+            private: whether a repository that is created is private.
 
         Raises:
             NumericError: if a weight is not finite. Nothing is written.
         """
         config = PredictorConfig(self.max_length, self.options, self.pairs)
-        attached = {"tokenizer": self.tokenizer, "config": config}
-        folders.write_checkpoint(self.task, directory, card=card, **attached)
+        options: dict[str, Any] = {"card": card, "private": private}
+        attached: dict[str, Any] = {"tokenizer": self.tokenizer, "config": config}
+        folders.write_checkpoint(self.task, directory, **options, **attached)
 
     def _check_options(self) -> None:
         """Check that the prediction method takes the options and that they are finite numbers.
