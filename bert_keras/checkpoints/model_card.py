@@ -195,7 +195,7 @@ def text_of(
     import yaml
 
     values = _front_matter(model, tokenizer, card)
-    front = yaml.safe_dump(_printable(values), sort_keys=False, allow_unicode=True, width=10_000)
+    front = yaml.safe_dump(values, sort_keys=False, allow_unicode=True, width=10_000)
     lines = [f"# {markdown(_title(model, card))}", ""]
     length = min(config.max_length or model_length(model), model_length(model))
     lines += description(model, length, tokenizer, config.options)
@@ -279,7 +279,7 @@ def _front_matter(
                 ],
             }
         ]
-    return {name: value for name, value in values.items() if value}
+    return {name: value for name, value in _in_one_line(values).items() if value}
 
 
 def _listed(value: str | Sequence[str]) -> list[str]:
@@ -292,13 +292,16 @@ def _is_known(value: float | None) -> bool:
     return value is not None and math.isfinite(value)
 
 
-def _printable(value: Any) -> Any:
-    """Return nested values with an escape for each lone surrogate, which no file can hold."""
+def _in_one_line(value: Any) -> Any:
+    """Return nested values with texts of one line, and an escape for each lone surrogate.
+
+    PyYAML would write some line ends, such as U+0085, so that a reader takes them for a space.
+    """
     if isinstance(value, dict):
-        return {name: _printable(item) for name, item in value.items()}
+        return {name: _in_one_line(item) for name, item in value.items()}
     if isinstance(value, list):
-        return [_printable(item) for item in value]
-    return printable(value) if isinstance(value, str) else value
+        return [_in_one_line(item) for item in value]
+    return " ".join(printable(value).split()) if isinstance(value, str) else value
 
 
 def _title(model: BertEncoder | Task, card: ModelCard) -> str:
