@@ -153,6 +153,8 @@ def convert(
     with _progress():
         model: Any = load(source, allow_pickle=allow_pickle, trust=trust)
         write(model, target)
+    if format == folders.OUR_FORMAT:
+        _write_card(source, target, model, config)
     typer.echo(f"{target}: a {type(model).__name__} of {model.count_params():,} parameters")
     steps = [Step("tokenizer", lambda _: _copy_tokenizer(source, target, format))]
     if config != PredictorConfig():
@@ -164,6 +166,18 @@ def convert(
     except Exception as error:
         error.add_note(f"{target}: the model is written and whole. {_AGAIN}")
         raise
+
+
+def _write_card(source: str, target: Path, model: Any, config: Any) -> None:
+    """Write the model card of a converted checkpoint, which names the repository it is from."""
+    from bert_keras.checkpoints import write_model_card
+
+    try:
+        tokenizer = Tokenizer.from_preset(source)
+    except (ValueError, ImportError):  # none will be taken along
+        tokenizer = None
+    card = {"base_model": presets.repository_of(source)}
+    write_model_card(target, model, tokenizer=tokenizer, config=config, card=card)
 
 
 def _copy_tokenizer(source: str, target: Path, format: str) -> None:  # noqa: A002
@@ -242,6 +256,25 @@ def verify(
         typer.echo(f"They differ by up to {largest:.3g}, more than {tolerance:g}.")
         raise typer.Exit(1)
     typer.echo(f"Equal: no difference above {largest:.3g} (tolerance {tolerance:g}).")
+
+
+@app.command(rich_help_panel=_CHECKPOINTS)
+def push(
+    source: Annotated[
+        Path, typer.Argument(help="a checkpoint folder, or the folder of a run", show_default=False)
+    ],
+    target: Annotated[
+        str, typer.Argument(help="hf://organisation/name[@branch]", show_default=False)
+    ],
+    public: Annotated[
+        bool, typer.Option("--public", help="create a public repository, not a private one")
+    ] = False,
+    message: Annotated[str, typer.Option(help="message of the commit")] = "",
+) -> None:
+    """Upload a model to the Hugging Face Hub; print its address."""
+    from bert_keras.checkpoints.hub_upload import push as upload
+
+    typer.echo(upload(file_io.expanded(source), target, private=not public, message=message))
 
 
 @contextmanager

@@ -6,6 +6,7 @@ as that class.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -57,6 +58,9 @@ def save_checkpoint(
     model: BertEncoder | Task,
     directory: str | Path,
     format: str = folders.OUR_FORMAT,  # noqa: A002
+    *,
+    card: Mapping[str, Any] | None = None,
+    private: bool = True,
 ) -> Path:
     """Write an encoder or a task as a checkpoint folder.
 
@@ -69,12 +73,15 @@ def save_checkpoint(
     Args:
         model: encoder or task to write.
         directory: folder, which is created if needed. Existing files of the same names are replaced
-            atomically, one by one.
+            atomically, one by one. "hf://organisation/name[@branch]" uploads the folder to the Hub.
         format: "hugging_face", which is also our own; "google_tf1", the original format of BERT,
             ALBERT and ELECTRA; "keras_hub", a preset of KerasHub.
+        card: facts for the model card of the format "hugging_face"; see
+            `BertEncoder.save_to_preset`.
+        private: whether a repository that is created is private.
 
     Returns:
-        The folder.
+        The folder. For a handle, which is no folder, the path has no use.
 
     Raises:
         UsageError: if it is another kind of model, the format has no such model, or weights are
@@ -87,7 +94,7 @@ def save_checkpoint(
             "(`view.task`) or the encoder that it was made from. Save a model of your own with "
             f"`model.save`. Received: {type(model).__name__}"
         )
-    folders.write_checkpoint(model, directory, format)
+    folders.write_checkpoint(model, directory, format, card=card, private=private)
     return Path(directory)
 
 

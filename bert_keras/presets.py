@@ -200,6 +200,26 @@ def is_preset(handle: str | os.PathLike[str]) -> bool:
     return text in HANDLES and not Path(text).exists()
 
 
+def repository_of(handle: str | os.PathLike[str]) -> str:
+    """Return the repository "organisation/name" that a handle stands for; "" for a local one."""
+    text = os.fspath(handle)
+    return parts_of(HANDLES[text] if is_preset(text) else text)[0]
+
+
+def parts_of(handle: str) -> tuple[str, str]:
+    """Return repository and revision of "hf://organisation/name@revision"; "" for what it lacks."""
+    match = None if ".." in handle else _REPOSITORY.fullmatch(handle)
+    return (match[1], match[2] or "") if match is not None else ("", "")
+
+
+def hide_versions() -> None:
+    """Keep `huggingface_hub` from sending the versions of Python and libraries with a request.
+
+    The library reads this setting when it is imported.
+    """
+    os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
+
+
 def resolve_handle(handle: str | os.PathLike[str], files: Iterable[str]) -> Path:
     """Return the local folder or file of a handle, after a download if needed.
 
@@ -237,19 +257,17 @@ def _download(name: str, handle: str, files: list[str]) -> Path:
     Raises:
         ArtifactError: if the handle is malformed, or the repository cannot be downloaded.
     """
-    # Set before the import. Otherwise each request sends the versions of Python and libraries.
-    os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
+    hide_versions()
     from huggingface_hub import snapshot_download  # pyright: ignore[reportUnknownVariableType]
 
-    match = _REPOSITORY.fullmatch(handle)
-    if match is None or ".." in handle:
+    repository, revision = parts_of(handle)
+    if not repository:
         raise ArtifactError(
             f"{handle!r}: expected a folder, or hf://organisation/name or "
             "hf://organisation/name@revision."
         )
-    repository, revision = match.groups()
     try:
-        return Path(snapshot_download(repository, revision=revision, allow_patterns=files))
+        return Path(snapshot_download(repository, revision=revision or None, allow_patterns=files))
     except (OSError, ValueError, RuntimeError) as error:  # base classes of the library's errors
         page = f"https://huggingface.co/{repository}/tree/{revision or 'main'}"
         reason = str(error).strip().partition("\n")[0]

@@ -50,6 +50,17 @@ _ON_PYTORCH_ALONE: Tests = {
         "test_the_class_is_told_by_the_tensors_where_the_config_says_less": ("<lambda>-None0",),
         "test_what_no_family_of_theirs_has_is_kept_too": ("<lambda>2",),
     },
+    "tests/checkpoints/test_hub_upload.py": {
+        "test_a_branch": (),
+        "test_a_card_that_was_edited_here_is_uploaded_as_it_is": (),
+        "test_a_card_that_was_edited_on_the_hub_stays": (),
+        "test_a_refused_upload": (
+            "POST .*/batch-413-quota-ResourceError-refuses a file as too large",
+        ),
+        "test_every_class_saves_to_the_hub": (),
+        "test_files_of_an_earlier_model_are_removed": (),
+        "test_our_own_card_on_the_hub_is_renewed": (),
+    },
     "tests/checkpoints/test_keras_hub.py": {
         "test_folders_there_and_back": ("RobertaBackbone",),
         "test_in_memory_there_and_back": ("DistilBertBackbone",),
@@ -63,6 +74,7 @@ _ON_PYTORCH_ALONE: Tests = {
         "test_in_memory_there_and_back": ("XLMRobertaBackboneTextEmbedder",),
         "test_our_folder_has_the_head_too": (),
     },
+    "tests/checkpoints/test_model_card_code.py": {"test_the_code_of_a_card_runs": ("labels",)},
     "tests/checkpoints/test_new_heads.py": {
         "test_folders_that_transformers_wrote": ("ForSequenceClassification-albert",),
         "test_labels_without_names_are_compared_by_their_number": (),
@@ -297,6 +309,7 @@ _ON_PYTORCH_ALONE: Tests = {
         "test_shell_blocks_are_accepted": (),
     },
     "tests/test_registration.py": {"test_saved_models_open_in_a_new_process": ()},
+    "tests/test_sharing_page.py": {"test_the_page": ()},
     "tests/test_sklearn.py": {
         "test_a_classifier_learns_labels_of_any_kind": (),
         "test_a_regressor_learns_the_scale_of_its_numbers": (),

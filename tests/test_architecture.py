@@ -62,7 +62,7 @@ FLOORS = {
             *("task_names", "tokenizers"),
         ),
         ("keras", "numpy", "safetensors"),
-        ("h5py", "keras_hub", "tensorflow", "torch"),
+        ("h5py", "huggingface_hub", "keras_hub", "tensorflow", "torch", "yaml"),
         hints=("models",),
     ),
     "models": Floor(

@@ -8,7 +8,7 @@ other libraries can open them. A third file, `bert_keras.json`, holds what only 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,9 +16,11 @@ from typing import TYPE_CHECKING, Any
 from bert_keras import features, file_io, presets
 from bert_keras.checkpoints import (
     google_tf1,
+    hub_upload,
     hugging_face,
     hugging_face_folder,
     keras_hub_preset,
+    model_card,
     new_heads,
     sentence_transformers,
     sentence_transformers_writer,
@@ -63,11 +65,43 @@ def write_checkpoint(
     model: BertEncoder | Task,
     directory: str | Path,
     format: str = OUR_FORMAT,  # noqa: A002
+    *,
+    card: Mapping[str, Any] | None = None,
+    private: bool = True,
+    tokenizer: Tokenizer | None = None,
+    config: PredictorConfig | None = None,
 ) -> None:
-    """Write an encoder or a task as a checkpoint folder; see `bert_keras.save_checkpoint`."""
-    writer_of(format)(model, Path(directory))
-    if format == OUR_FORMAT and is_task(model):
-        _save_attachments(model, Path(directory))
+    """Write an encoder or a task as a checkpoint folder; see `bert_keras.save_checkpoint`.
+
+    Args:
+        model: encoder or task to write.
+        directory: folder to write into, or "hf://organisation/name[@branch]" to upload it.
+        format: name of the format.
+        card: facts for the model card, which only our own format has.
+        private: whether a repository that is created is private.
+        tokenizer: tokenizer to write instead of the task's. Only our own format has one.
+        config: settings of the predictions to write instead of the task's; likewise.
+    """
+    model_card.ModelCard.of(card)  # wrong facts are refused before anything is written
+    write, is_ours = writer_of(format), format == OUR_FORMAT
+    if hub_upload.is_remote(directory) and not is_ours:
+        raise UsageError(
+            f"Only the format {OUR_FORMAT} is uploaded. Received: format={format!r} for "
+            f"{directory}. Write it into a folder."
+        )
+    if is_task(model):
+        tokenizer = tokenizer or model.tokenizer
+        if config is None and model.predictor_config != PredictorConfig():
+            config = model.predictor_config
+    with hub_upload.target_folder(directory, private=private) as folder:
+        write(model, folder)
+        if not is_ours:
+            return
+        if tokenizer is not None:
+            tokenizer.save_to_preset(folder)
+        if config is not None:
+            write_predictor_config(folder, config)
+        model_card.write_model_card(folder, model, tokenizer=tokenizer, config=config, card=card)
 
 
 def _save_folder(model: BertEncoder | Task, directory: Path) -> None:
@@ -215,14 +249,6 @@ def attach(task: Task, handle: str | Path, tokenizer: Tokenizer | None = None) -
             raise
         task.tell_missing_tokenizer(str(error))
     return task
-
-
-def _save_attachments(task: Task, directory: Path) -> None:
-    """Write the tokenizer and the predictor settings of a task beside its checkpoint."""
-    if task.tokenizer is not None:
-        task.tokenizer.save_to_preset(directory)
-    if task.predictor_config != PredictorConfig():
-        write_predictor_config(directory, task.predictor_config)
 
 
 def make_encoder(

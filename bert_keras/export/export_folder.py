@@ -13,6 +13,7 @@ from typing import Any
 
 from bert_keras import features, file_io
 from bert_keras.checkpoints import streaming
+from bert_keras.checkpoints.model_card import description
 from bert_keras.errors import ResourceError, UsageError, exit_code_of
 from bert_keras.escaping import markdown, require_utf8
 from bert_keras.file_io import new_folder, one_writer
@@ -151,8 +152,6 @@ def require_pairs(predictor: Predictor, *, of_vectors: bool = True) -> None:
 LABELS, CARD = "labels.txt", "model_card.md"
 _LINE_BREAK = re.compile(r"[\r\n]+")
 
-_TOLD = ("prompts", "similarity", "activation")  # options that the model card lists
-
 # Name of an exported function -> names of its inputs, names of its outputs.
 Functions = Mapping[str, tuple[Iterable[str], Iterable[str]]]
 
@@ -185,21 +184,9 @@ def write_card(
 
 def _card(predictor: Predictor, name: str, functions: Functions) -> Iterator[str]:
     """Yield the lines of the model card, which describes the model to whoever opens the folder."""
-    task, encoder = predictor.task, predictor.encoder
+    task = predictor.task
     yield from (f"# {markdown(name)}", "")
-    yield f"A {type(task).__name__} of {task.count_params():,} parameters: {encoder.config.family},"
-    yield (
-        f"{encoder.config.num_layers} layers, {encoder.config.hidden_size} wide. Texts are read to "
-        f"{predictor.max_length} tokens of a vocabulary of {predictor.tokenizer.vocab_size:,}."
-    )
-    if predictor.options:
-        options = ", ".join(f"{key}={value}" for key, value in predictor.options.items())
-        yield f"It answers with {markdown(options)}."
-    if predictor.prompt:
-        yield f"Before each text it reads the prompt {markdown(repr(predictor.prompt))}."
-    if listed := {name: task.options[name] for name in _TOLD if name in task.options}:
-        options = ", ".join(f"{name}={value!r}" for name, value in listed.items())
-        yield f"It keeps these options: {markdown(options)}."
+    yield from description(task, predictor.max_length, predictor.tokenizer, predictor.options)
     yield from ("", "| function | takes | gives |", "| --- | --- | --- |")
     for key, names in functions.items():
         inputs, outputs = (", ".join(f"`{name}`" for name in part) for part in names)

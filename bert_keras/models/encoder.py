@@ -380,12 +380,19 @@ class BertEncoder(AnswersTexts, EncoderView):
         """Return the model whose output `Predictor.encode` makes vectors of: the encoder itself."""
         return self
 
-    def save_to_preset(self, directory: str | Path) -> None:
+    def save_to_preset(
+        self, directory: str | Path, *, card: Mapping[str, Any] | None = None, private: bool = True
+    ) -> None:
         """Write a checkpoint folder that `from_preset` and Hugging Face's library open.
 
         `from_preset` opens the same model: frozen parts, adapters, int8 weights and gradient
         checkpointing are kept. Other libraries read adapters merged and int8 weights as floats.
+
+        Args:
+            directory: folder, or "hf://organisation/name[@branch]" to upload to the Hub.
+            card: facts for the model card: license, language and others of `model_card.ModelCard`.
+            private: whether a repository that is created is private.
         """
         from bert_keras.checkpoints import folders
 
-        folders.write_checkpoint(self, directory)
+        folders.write_checkpoint(self, directory, card=card, private=private)

@@ -280,14 +280,16 @@ class Task(EarlierNames, FitsText):
             **options,
         )
 
-    def save_to_preset(self, directory: str | Path) -> None:
+    def save_to_preset(
+        self, directory: str | Path, *, card: Mapping[str, Any] | None = None, private: bool = True
+    ) -> None:
         """Write a checkpoint folder that `from_preset` and Hugging Face's library open.
 
         See `BertEncoder.save_to_preset`.
         """
         from bert_keras.checkpoints import folders
 
-        folders.write_checkpoint(self, directory)
+        folders.write_checkpoint(self, directory, card=card, private=private)
 
 
 def task_inputs(encoder: BertEncoder) -> dict[str, keras.KerasTensor]:

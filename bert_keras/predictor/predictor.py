@@ -10,10 +10,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Self
 
-from bert_keras.checkpoints.sentence_transformers import (
-    read_predictor_config,
-    write_predictor_config,
-)
+from bert_keras.checkpoints import folders
+from bert_keras.checkpoints.sentence_transformers import read_predictor_config
 from bert_keras.earlier_names import EarlierNames
 from bert_keras.errors import ArtifactError
 from bert_keras.inference import (
@@ -121,17 +119,23 @@ class PredictorState(abc.ABC):
         predictor.device = device
         return predictor
 
-    def save_to_preset(self, directory: str | Path) -> None:
+    def save_to_preset(
+        self, directory: str | Path, *, card: Mapping[str, Any] | None = None, private: bool = True
+    ) -> None:
         """Write a folder that `from_preset` opens: model, tokenizer and predictor settings.
+
+        Args:
+            directory: folder, which is created if needed, or "hf://organisation/name[@branch]".
+            card: facts for the model card; see `BertEncoder.save_to_preset`.
+            private: whether a repository that is created is private.
 
         Raises:
             NumericError: if a weight is not finite. Nothing is written.
         """
-        self.task.save_to_preset(directory)
-        if getattr(self.task, "tokenizer", None) is not self.tokenizer:  # a task saves its own
-            self.tokenizer.save_to_preset(directory)
         config = PredictorConfig(self.max_length, self.options, self.pairs)
-        write_predictor_config(Path(directory), config)
+        options: dict[str, Any] = {"card": card, "private": private}
+        attached: dict[str, Any] = {"tokenizer": self.tokenizer, "config": config}
+        folders.write_checkpoint(self.task, directory, **options, **attached)
 
     def _check_options(self) -> None:
         """Check that the prediction method takes the options and that they are finite numbers.

@@ -128,17 +128,20 @@ async def _run(
     rows = _rows_of_ids(value)
     if rows is None:
         texts = texts_from(value, "input", service.limits)
-        columns, count, signature_of = {"text": texts}, len(texts), _vector_signature
-    else:
-        if not service.accepts_token_ids:
-            raise RequestError(400, f"`input` has token ids. {_IDS_ADVICE}")
-        check_amount(len(rows), sum(map(len, rows)), service.limits)
-        _check_ids(rows, model.newest.model)
-        columns, count, signature_of = {"token_ids": rows}, len(rows), _id_signature
-    answered = await run(request, service, lambda: version_of(model), signature_of, columns, count)
-    if rows is None:
-        return answered, await count_tokens(answered.version.model, columns["text"])
-    return answered, [len(row) + 2 for row in rows]
+        columns: dict[str, Any] = {"text": texts}
+        answered = await run(
+            request, service, lambda: version_of(model), _vector_signature, columns, len(texts)
+        )
+        return answered, await count_tokens(answered.version.model, texts)
+    if not service.accepts_token_ids:
+        raise RequestError(400, f"`input` has token ids. {_IDS_ADVICE}")
+    check_amount(len(rows), sum(map(len, rows)), service.limits)
+    _check_ids(rows, model.newest.model)
+    columns = {"token_ids": rows}
+    answered = await run(
+        request, service, lambda: version_of(model), _id_signature, columns, len(rows)
+    )
+    return answered, [len(row) + 2 for row in rows]  # with the special tokens
 
 
 def _vector_signature(model: LoadedModel) -> Signature:

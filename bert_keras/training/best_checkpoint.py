@@ -54,12 +54,17 @@ def checked_selection_metric(recipe: FinetuneRecipe, metrics: Mapping[str, Any])
     Raises:
         UsageError: the evaluation has no metric with the name in the recipe.
     """
-    known = [name for name in metrics if not name.endswith(_NO_METRIC)]
+    known = [name for name in metrics if is_metric(name)]
     if recipe.metric and recipe.metric not in known:
         raise UsageError(
             f"metric must be one of {', '.join(known)}. Received: metric={recipe.metric!r}"
         )
     return selection_metric(recipe, metrics)
+
+
+def is_metric(name: str) -> bool:
+    """Return whether a value of an evaluation is a metric, and not a threshold."""
+    return not name.endswith(_NO_METRIC)
 
 
 def selection_metric(recipe: FinetuneRecipe, metrics: Mapping[str, Any]) -> str:

@@ -13,12 +13,17 @@ from typing import Any
 import keras
 from rich.table import Table
 
-from bert_keras import escaping, file_io
+from bert_keras import escaping, file_io, presets
 from bert_keras.errors import Step, run_steps
 from bert_keras.escaping import markdown, markdown_block
 from bert_keras.tokenizers import Tokenizer
 from bert_keras.training import machine, progress
-from bert_keras.training.best_checkpoint import higher_is_better_value, measure, selection_metric
+from bert_keras.training.best_checkpoint import (
+    higher_is_better_value,
+    is_metric,
+    measure,
+    selection_metric,
+)
 from bert_keras.training.finetune_data import Data
 from bert_keras.training.finetune_recipe import FinetuneRecipe
 from bert_keras.training.finetune_seed import open_best
@@ -96,7 +101,36 @@ def _open(trained: _Trained) -> None:
 def _save_model(trained: _Trained) -> None:
     """Save the best model with its tokenizer and predictor options into the folder of the run."""
     predictor = trained.finetuning.predictor(trained.task, trained.tokenizer)
-    predictor.save_to_preset(trained.folder.path)
+    predictor.save_to_preset(trained.folder.path, card=_card(trained))
+
+
+def _card(trained: _Trained) -> dict[str, Any]:
+    """Return the facts of the model card: the recipe, its data and the metrics.
+
+    Files are named without their folders, and an encoder of this machine is not named.
+    """
+    recipe, good, data = trained.recipe, trained.good, trained.data
+    names = [name for name in trained.best["metrics"] if is_metric(name)]
+    train, dev = (Path(name).name for name in (recipe.train, recipe.dev))
+    source = dev or f"the validation split of {train}"
+    base_model = presets.repository_of(recipe.encoder)
+    training = {
+        "recipe": recipe.name,
+        "task": recipe.task,
+        "encoder": base_model,
+        "examples": f"{len(data.train):,} of {train}",
+        **{key: f"{getattr(recipe, key)}" for key in ("epochs", "batch_size", "max_length")},
+        "seeds": f"{_seeds(good)}; this model: seed {trained.best['seed']}",
+    }
+    means = {name: summary(_values(good, name)) for name in names}
+    return {
+        "title": recipe.name,
+        "base_model": base_model,
+        "metrics": {name: trained.best["metrics"][name] for name in names},
+        "measured_on": f"{len(data.validation):,} examples of {source}",
+        "training": {key: value for key, value in training.items() if value},
+        "seeds": means if len(good) > 1 else {},
+    }
 
 
 def _write_metrics(trained: _Trained) -> None:
@@ -164,7 +198,7 @@ def _print(trained: _Trained) -> None:
 
 _MODEL_FILES = (
     *("model.safetensors", "*config*.json", "bert_keras.json", "predictor.json", "vocab.txt"),
-    *("*token*.json", "modules.json", "1_Pooling"),
+    *("*token*.json", "modules.json", "1_Pooling", "README.md"),
 )
 STEPS = (
     Step("best model", _open),

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 import keras
 
 from bert_keras import export, file_io
+from bert_keras.checkpoints import write_model_card
 from bert_keras.errors import ResourceError, Step
 from bert_keras.models import BertEncoder, Task
 from bert_keras.tokenizers import Tokenizer
@@ -265,6 +266,15 @@ class Trained:
 def _save_model(trained: Trained) -> None:
     """Save the trained model into the folder of the run."""
     trained.task.save_to_preset(trained.folder.path)
+    _write_card(trained)
+
+
+def _write_card(trained: Trained) -> None:
+    """Write the model card, with the results if they are measured already."""
+    from bert_keras.training.pretrain_report import card_of
+
+    tokenizer, card = trained.corpora.tokenizer, card_of(trained.recipe, trained.report)
+    write_model_card(trained.folder.path, trained.task, tokenizer=tokenizer, card=card)
 
 
 def _save_tokenizer(trained: Trained) -> None:
@@ -313,11 +323,13 @@ def _draw(trained: Trained) -> None:
 
 
 def _write_report(trained: Trained) -> None:
-    """Write report.md."""
+    """Write report.md, and the results into the model card."""
     from bert_keras.training.pretrain_report import write_report
 
     assert trained.report is not None
     write_report(trained.folder.report, trained.report)
+    if trained.folder.weights.is_file():  # else the model could not be saved
+        _write_card(trained)
 
 
 def _print_summary(trained: Trained) -> None:
@@ -336,8 +348,9 @@ def _ask_saved_model(trained: Trained) -> None:
     ask(trained.exported, trained.report.filled)
 
 
+_MODEL_FILES = ("config.json", "model.safetensors", "bert_keras.json", "README.md")
 STEPS = (
-    Step("model", _save_model, writes=("config.json", "model.safetensors", "bert_keras.json")),
+    Step("model", _save_model, writes=_MODEL_FILES),
     Step("tokenizer", _save_tokenizer, writes=("vocab.txt", "*token*.json")),
     Step("SavedModel", _export_saved_model, writes=("exported.json", "saved_models")),
     Step("measurement", _measure),

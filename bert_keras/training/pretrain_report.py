@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from bert_keras import escaping, file_io
+from bert_keras import escaping, file_io, presets
 from bert_keras.data import Corpus, dataset
 from bert_keras.escaping import markdown, markdown_block
 from bert_keras.features import PAIR_LOSSES
@@ -117,6 +117,33 @@ def write_report(path: str | os.PathLike[str], facts: Report) -> Path:
     lines += markdown_table(_origin(facts), ("", ""))
     file_io.write_text(path, "\n".join([*lines, ""]))
     return Path(path)
+
+
+def card_of(recipe: PretrainRecipe, report: Report | None) -> dict[str, object]:
+    """Return the facts of the model card of a run, without paths.
+
+    Args:
+        recipe: recipe of the run.
+        report: its results; None if they could not be measured.
+    """
+    base_model = presets.repository_of(recipe.init_checkpoint)
+    card: dict[str, object] = {"title": recipe.name, "base_model": base_model}
+    training = {"recipe": recipe.name, "init_checkpoint": base_model}
+    if report is not None:
+        card["metrics"] = {"mlm_loss": report.mlm_loss, "mlm_accuracy": report.mlm_accuracy}
+        if report.pair_accuracy is not None:
+            card["metrics"] |= {f"{report.loss}_accuracy": report.pair_accuracy}
+        card["measured_on"] = (
+            f"{report.mlm_targets:,} masked tokens of {report.validation_documents:,} validation "
+            "documents"
+        )
+        training |= {
+            "text": f"{Path(recipe.corpus).name}: {report.documents:,} documents, "
+            f"{report.tokens:,} tokens",
+            "steps": f"{report.steps:,}",
+            "loss": report.loss,
+        }
+    return {**card, "training": {name: value for name, value in training.items() if value}}
 
 
 def print_summary(report: Report, *, console: Console | None = None) -> None:

@@ -17,6 +17,7 @@ from safetensors.numpy import load_file, save_file
 
 from bert_keras import BertEncoder, MaskedLM, Pretrainer, load_checkpoint, save_checkpoint
 from bert_keras.checkpoints.manifest import CONFIG, MANIFEST, WEIGHTS
+from bert_keras.checkpoints.model_card import CARD
 from bert_keras.errors import ArtifactError, NumericError
 from tests import contracts
 from tests.contracts import FAMILIES, TINY
@@ -50,7 +51,7 @@ def test_pretrainer_round_trip(loss: str, tmp_path):
 
 
 def test_what_is_written(folder):
-    assert {path.name for path in folder.iterdir()} == {CONFIG, MANIFEST, WEIGHTS}
+    assert {path.name for path in folder.iterdir()} == {CONFIG, MANIFEST, WEIGHTS, CARD}
     manifest = json.loads((folder / MANIFEST).read_text())
     assert manifest["class"] == "Pretrainer"
     assert manifest["options"] == {"loss": "nsp"}

@@ -69,9 +69,8 @@ def predictor(name: str) -> Predictor:
     return Predictor(as_trained(TASKS[name]()), Tokenizer(VOCABULARY))
 
 
-def columns_for(inputs: Sequence[str], rows: slice = slice(None)) -> dict[str, Any]:
+def columns_for(inputs: Iterable[str], rows: slice = slice(None)) -> dict[str, Any]:
     """Return values for inputs of these names."""
-    masks = {"text": MASKED} if "mask" in inputs else {}
     values = {
         "text": TEXTS,
         "pair": OTHERS,

@@ -40,7 +40,8 @@ class _Kind:
 
 
 class _Saved:
-    def save_to_preset(self, folder: Path) -> None:
+    def save_to_preset(self, folder: Path, card: dict) -> None:
+        assert card["title"] == "a_[b]"
         (folder / "saved").touch()
 
 

@@ -13,8 +13,10 @@ from typing import Any
 
 import keras
 import pytest
+import yaml
 
 from bert_keras import export as library
+from bert_keras.checkpoints.model_card import is_own_text
 from bert_keras.errors import ArtifactError, Step, StepsFailedError, run_steps
 from bert_keras.training import finetune, finetune_report, last_steps, pretrain
 
@@ -84,6 +86,23 @@ def _clear(steps: tuple[Step, ...], folder: Path) -> None:
 
 def _written(step: Step, folder: Path) -> set[str]:
     return {path.name for pattern in step.writes for path in folder.glob(pattern)}
+
+
+@pytest.mark.parametrize("name", ["pretrain", "finetune"])
+def test_the_model_card_has_the_results_and_no_path(name: str, trained: Any) -> None:
+    """It comes first: the other tests remove files of the runs."""
+    results, folder, _ = trained[name]
+    text = (folder / "README.md").read_text(encoding="utf-8")
+    assert is_own_text(text)
+    front = yaml.safe_load(text.split("---\n")[1])
+    (measured,) = front["model-index"][0]["results"]
+    metric = results.metric if name == "finetune" else "mlm_accuracy"
+    assert metric in {value["name"] for value in measured["metrics"]}
+    assert f"\n# {results.recipe.name}\n" in text
+    assert f"| recipe | {results.recipe.name} |" in text
+    assert "base_model" not in front  # the encoder is a folder of this machine
+    assert str(folder.parent) not in text
+    assert "predictor = " in text
 
 
 def _run_failing(

@@ -136,12 +136,12 @@ def test_what_is_printed(name: str) -> None:
 def test_a_model_card(name: str, tmp_path: Path) -> None:
     encoder = SimpleNamespace(config=SimpleNamespace(family="bert", num_layers=1, hidden_size=8))
     predictor: Any = SimpleNamespace(
-        task=SimpleNamespace(options={"labels": [name, "b"]}, count_params=lambda: 1),
-        encoder=encoder,
+        task=SimpleNamespace(
+            options={"labels": [name, "b"]}, count_params=lambda: 1, encoder=encoder
+        ),
         max_length=8,
         tokenizer=SimpleNamespace(vocab_size=5),
-        options={"key": name},
-        prompt=name,
+        options={"key": name, "prompt": name},
     )
     # the parent folder has the model's name, the folder its version
     parent = SimpleNamespace(name=name)
