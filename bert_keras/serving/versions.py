@@ -197,7 +197,7 @@ class ServedModel:
 
     def states(self) -> list[tuple[int, str, str]]:
         """Return (number, state, message) of all known versions, newest first."""
-        found = dict.fromkeys(self._versions, (AVAILABLE, ""))
+        found: dict[int, tuple[str, str]] = dict.fromkeys(self._versions, (AVAILABLE, ""))
         found |= {
             number: (FAILED, "The version does not load. The log of the server has the reason.")
             for number in self._failures

@@ -78,9 +78,16 @@ def columns_for(inputs: Iterable[str], rows: slice = slice(None)) -> dict[str, A
         "context": CONTEXTS,
         "prompt": TEXTS,
         "options": OPTIONS,
-        **masks,
     }
     return {name: values[name][rows] for name in inputs if name in values}
+
+
+def wait_for(is_so: Callable[[], bool], seconds: float = 30.0) -> None:
+    """Wait until a condition holds; fail if it does not hold in time."""
+    end = time.monotonic() + seconds
+    while not is_so():
+        assert time.monotonic() < end, "it did not happen in time"
+        time.sleep(0.01)
 
 
 class Running:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from bert_keras.serving.http_requests import Limits
-from tests.serving.running import TEXTS, Running, predictor, running
+from tests.serving.running import TEXTS, Running, predictor, running, wait_for
 
 PREDICT = "/v1/models/labels:predict"
 # Path -> body that is answered with 200.
@@ -193,7 +193,7 @@ def test_a_bug_is_logged_and_not_shown(served: Running, monkeypatch, caplog) -> 
     response = served.post(PREDICT, {"instances": TEXTS})
     assert response.status_code == 500
     assert response.json() == {"error": "The server could not answer. Its log has the reason."}
-    assert "/secret/path" in caplog.text
+    wait_for(lambda: "/secret/path" in caplog.text)  # it is written after the answer
 
 
 def test_ready_metrics_and_description(served: Running) -> None:

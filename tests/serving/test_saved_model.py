@@ -20,6 +20,7 @@ from tests.serving.running import (
     TEXTS,
     predictor,
     running,
+    wait_for,
 )
 
 if keras.backend.backend() != "tensorflow":
@@ -139,9 +140,12 @@ def test_trust_is_checked_at_every_swap(exported: dict[str, Path], foreign: Path
     with running({"mine": base}, poll_seconds=0.02) as served:
         shutil.copytree(foreign, base / ".tmp-2")
         (base / ".tmp-2").rename(base / "2")
-        while len(states := served.get("/v1/models/mine")["model_version_status"]) < 2:
-            pass
-        assert [state["state"] for state in states] == ["END", "AVAILABLE"]
+
+        def states() -> list[str]:
+            found = served.get("/v1/models/mine")["model_version_status"]
+            return [version["state"] for version in found]
+
+        wait_for(lambda: states() == ["END", "AVAILABLE"])
         assert served.post("/v1/models/mine:predict", {"instances": ["a"]}).status_code == 200
 
 

@@ -15,7 +15,7 @@ from bert_keras.serving import versions
 from bert_keras.serving.loaded_model import LoadedModel
 from bert_keras.serving.signatures import DEFAULT, STRING, Signature, Spec
 from bert_keras.serving.versions import NotFoundError, Options, ServedModel, model_argument
-from tests.serving.running import running
+from tests.serving.running import running, wait_for
 
 
 class FakeModel(LoadedModel):
@@ -174,8 +174,7 @@ def test_waiting_requests_are_answered_by_the_version_that_they_met(tmp_path: Pa
     write(tmp_path, 2)
     swap = threading.Thread(target=model.refresh)
     swap.start()
-    while model.version().number == 1:
-        pass
+    wait_for(lambda: model.version().number == 2)
     assert answer(model.version()) == 2.0
     may_go.set()
     swap.join(20)
@@ -207,8 +206,7 @@ def test_requests_go_on_while_versions_change(tmp_path: Path) -> None:
         for number in range(2, 8):
             write(tmp_path, number, "broken" if number == 5 else "")
             if number != 5:
-                while server.server.service.models["m"].newest.number != number:
-                    pass
+                wait_for(lambda: server.server.service.models["m"].newest.number == number)  # noqa: B023
         stop.set()
         for thread in threads:
             thread.join(30)
