@@ -1,7 +1,7 @@
 """Serve a SavedModel: export a model that takes strings, and call it without this package.
 
 python -m examples.serve_saved_model --model review_classifier  (a fine-tuned classifier, such as
-the one of classify_reviews; docs/serving.md shows TensorFlow Serving)
+the one of classify_reviews; docs/exporting.md shows TensorFlow Serving)
 """
 
 from __future__ import annotations

@@ -6,12 +6,10 @@ on every backend has a mark in its own file.
 
 from __future__ import annotations
 
-# Test file -> test -> parameters of its cases that still run every time. A file without tests is
-# slow as a whole.
-Tests = dict[str, dict[str, tuple[str, ...]]]
+from tests.slow_tests_torch_jax import JAX, TORCH, Tests
 
 # These tests run the same Python code on every backend. PyTorch compiles nothing, so it runs all of
-# them but those in `_TORCH`. On TensorFlow, the remaining tests still run 99.5 % of the library's
+# them but those in `TORCH`. On TensorFlow, the remaining tests still run 99.5 % of the library's
 # lines that all of these run together (16,586 of 16,674, measured with coverage.py, 2026-11-28).
 _ON_PYTORCH_ALONE: Tests = {
     "tests/benchmarks/test_contest_untuned.py": {"test_what_keras_reads_is_not_tuned": ()},
@@ -456,48 +454,6 @@ _TENSORFLOW: Tests = {
     "tests/training/test_pretrain.py": {"test_quicktest_of_every_recipe": ()},
 }
 
-_TORCH: Tests = {
-    # PyTorch needs seconds to trace each exported model.
-    "tests/export/runtimes/test_onnx_model.py": {
-        "test_only_open_sizes_have_names_and_all_weights_are_read": (),
-        "test_open_axes_have_names": (),
-    },
-    "tests/export/runtimes/test_openvino_model.py": {
-        "test_it_answers_alike": ("choices-None-1e-05",)
-    },
-    "tests/export/runtimes/test_torch_export.py": {
-        "test_it_answers_alike": ("pretrainer",),
-        "test_quantised": ("int8-0.1-kind1",),
-    },
-    # These start processes or train for long. Quicker tests, or JAX, run the same code.
-    "tests/benchmarks/test_mean_vectors.py": {"test_differences": ()},
-    "tests/checkpoints/test_hostile_sizes.py": {
-        "test_options_of_a_head": tuple(f"True-<lambda>{number}" for number in range(6)),
-        "test_sizes_in_a_preset_of_keras_hub": ("AlbertBackbone",),
-    },
-    "tests/models/test_shared_weights.py": {"test_a_new_process_opens_a_users_model": ()},
-    "tests/test_outputs.py": {"test_a_watched_process": ("programs",)},
-    # tests/test_serving_page.py exports and checks on TensorFlow.
-    "tests/test_cli_export.py": {"test_export_and_check": ()},
-    "tests/test_package.py": {"test_the_tests_need_no_package_but_those_of_dev": ()},
-    "tests/models/test_distiller.py": {
-        "test_a_student_comes_near_its_teacher": (
-            *("labels", "tags-hidden", "spans-hidden", "in_batch-hidden"),
-        )
-    },
-}
-
-_JAX: Tests = {
-    # JAX compiles every model. PyTorch runs all of these tests.
-    "tests/models/test_text_fit.py": {
-        "test_every_task_trains_on_text_and_predicts": ("SentencePairs", "TokenClassifier"),
-    },
-    "tests/test_package.py": {
-        "test_models_are_made_without_tensorflow": (),
-        "test_pretraining_without_tensorflow": (),
-    },
-}
-
 
 def _joined(*tables: Tests) -> Tests:
     """Return one table with the entries of several tables."""
@@ -507,6 +463,6 @@ def _joined(*tables: Tests) -> Tests:
 
 SLOW: dict[str, Tests] = {
     "tensorflow": _joined(_ON_PYTORCH_ALONE, _TENSORFLOW),
-    "torch": _TORCH,
-    "jax": _joined(_ON_PYTORCH_ALONE, _JAX),
+    "torch": TORCH,
+    "jax": _joined(_ON_PYTORCH_ALONE, JAX),
 }

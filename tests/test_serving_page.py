@@ -1,183 +1,103 @@
-"""docs/serving.md: its commands export models, its clients get answers, its options exist.
-
-A stand-in replaces TensorFlow Serving. It answers HTTP and gRPC requests with the signatures of the
-SavedModel.
-"""
+"""docs/serving.md: its curl lines and clients get answers, and its options exist."""
 
 from __future__ import annotations
 
 import json
 import re
-import shlex
-import sys
-import threading
+import shutil
+import subprocess
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
-from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
-from typing import Any
 
 import keras
+import numpy as np
 import pytest
 
-from bert_keras import cli
-from bert_keras.models import BertEncoder, SequenceClassifier
-from bert_keras.predictor import Predictor
-from bert_keras.tokenizers import Tokenizer
-from tests.contracts import TINY, as_trained
-from tests.markdown import Block, blocks, run_python
-
-if keras.backend.backend() != "tensorflow":
-    pytest.skip("the page is run on the TensorFlow backend", allow_module_level=True)
-tf = pytest.importorskip("tensorflow")
-pytest.importorskip("tensorflow_text")
-pytest.importorskip("onnxruntime")
-pytest.importorskip("ai_edge_litert")
-grpc = pytest.importorskip("grpc")
-pytest.importorskip("tensorflow_serving.apis")
-from tensorflow_serving.apis import (  # noqa: E402
-    predict_pb2,
-    prediction_service_pb2_grpc,
-)
+pytest.importorskip("starlette")
+pytest.importorskip("uvicorn")
+from bert_keras import cli_serve, export
+from bert_keras.serving.signatures import DEFAULT, predictor_signatures
+from tests.markdown import blocks, run_python
+from tests.serving.running import Running, predictor, running
 
 PAGE = Path(__file__).parents[1] / "docs" / "serving.md"
-VOCABULARY = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "fine", "dull", "film"]
-TEXTS = ["a fine film", "a dull film"]
+TEXT = PAGE.read_text(encoding="utf-8")
+# Model of the page -> model of the tests.
+MODELS = {"reviews": "labels", "minilm": "vectors"}
+FILMS = ["a fine film", "a dull film"]
 
 
 @pytest.fixture(scope="module")
-def text() -> str:
-    return PAGE.read_text(encoding="utf-8")
-
-
-@pytest.fixture(scope="module")
-def found(text: str) -> list[Block]:
-    return blocks(text)
-
-
-@pytest.fixture(scope="module")
-def predictor() -> Predictor:
-    config = TINY.replace(vocab_size=len(VOCABULARY), max_positions=64)
-    task = as_trained(SequenceClassifier(BertEncoder(config), 2, labels=["good", "bad"]))
-    return Predictor(task, Tokenizer(VOCABULARY))
-
-
-@pytest.fixture(scope="module")
-def models(found, predictor, tmp_path_factory) -> Iterator[Path]:
-    """Return the folder of the models that the page's commands exported."""
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    """Return a server of the page's models."""
     folder = tmp_path_factory.mktemp("page")
-    predictor.save_to_preset(folder / "reviews")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(folder)
-        for block in found:
-            for line in block.text.splitlines() if block.language == "bash" else ():
-                words = shlex.split(line)
-                patch.setattr(sys, "argv", words)
-                with pytest.raises(SystemExit) as end:
-                    cli.main()
-                assert not end.value.code, line
-        yield folder
+    for name, model in MODELS.items():
+        predictor(model).save_to_preset(folder / name)
+    with running({name: folder / name for name in MODELS}) as server:
+        yield server
 
 
-def test_the_commands_wrote_what_the_page_says(models: Path) -> None:
-    written = {
-        str(path.parent.relative_to(models / "saved_models"))
-        for path in models.glob("saved_models/*/*/*")
-        if path.is_file()
-    }
-    formats = ("onnx", "onnx-int8", "litert", "litert-int8")
-    assert written == {"reviews/1", "reviews/2", *(f"reviews-{name}/1" for name in formats)}
+def at(text: str, served: Running) -> str:
+    """Return a text with the address of the server in place of the page's."""
+    return text.replace("http://localhost:8501", served.url)
 
 
-class Served:
-    """A SavedModel in the stand-in for TensorFlow Serving."""
-
-    def __init__(self, folder: Path):
-        self.model = tf.saved_model.load(str(folder))
-
-    def predict(self, name: str, inputs: dict[str, Any]) -> dict[str, Any]:
-        return self.model.signatures[name](**{k: tf.constant(v) for k, v in inputs.items()})
-
-
-class Service(prediction_service_pb2_grpc.PredictionServiceServicer):
-    """The gRPC service of the stand-in."""
-
-    def __init__(self, served: Served):
-        self.served = served
-
-    def Predict(self, request: Any, _: Any) -> Any:  # noqa: N802
-        assert request.model_spec.name == "reviews"
-        inputs = {key: tf.make_ndarray(value) for key, value in request.inputs.items()}
-        outputs = self.served.predict(request.model_spec.signature_name, inputs)
-        response = predict_pb2.PredictResponse()
-        for key, value in outputs.items():
-            response.outputs[key].CopyFrom(tf.make_tensor_proto(value.numpy(), value.dtype))
-        return response
+def test_every_curl_line_is_answered(served: Running) -> None:
+    assert shutil.which("curl")
+    lines = [block.text for block in blocks(TEXT) if block.language == "bash"]
+    assert len(lines) >= 10
+    for line in lines:
+        assert line.startswith("curl ")
+        command = at(line, served).replace("curl ", "curl -sS --fail-with-body ")
+        run = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)
+        assert run.returncode == 0, f"{line}\n{run.stdout}{run.stderr}"
+        decoder, text = json.JSONDecoder(), run.stdout.strip()
+        while text:  # a block may have several requests
+            value, end = decoder.raw_decode(text)
+            assert "error" not in value
+            text = text[end:].strip()
 
 
-@pytest.fixture(scope="module")
-def ports(models: Path) -> Iterator[dict[str, int]]:
-    """Start the stand-in; return its port for each port that the page names."""
-    served = Served(models / "saved_models" / "reviews" / "1")
-
-    class Handler(BaseHTTPRequestHandler):
-        """The HTTP service of the stand-in, which takes and returns columns."""
-
-        def do_POST(self) -> None:
-            assert self.path == "/v1/models/reviews:predict"
-            asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-            outputs = served.predict(asked["signature_name"], asked["inputs"])
-            plain = {
-                key: [
-                    each.decode() if isinstance(each, bytes) else each
-                    for each in value.numpy().tolist()
-                ]
-                for key, value in outputs.items()
-                if len(value.shape) == 1
-            }
-            self.send_response(200)
-            self.end_headers()
-            self.wfile.write(json.dumps({"outputs": plain}).encode())
-
-        def log_message(self, *_: Any) -> None:
-            """Suppress the log."""
-
-    http = HTTPServer(("localhost", 0), Handler)
-    threading.Thread(target=http.serve_forever, daemon=True).start()
-    server = grpc.server(ThreadPoolExecutor(1))
-    prediction_service_pb2_grpc.add_PredictionServiceServicer_to_server(Service(served), server)
-    port = server.add_insecure_port("localhost:0")
-    server.start()
-    yield {"8501": http.server_port, "8500": port}
-    server.stop(None)
-    http.shutdown()
-    http.server_close()
-
-
-def test_the_programs_run(found, ports, predictor, capsys) -> None:
-    programs = []
-    for block in found:
-        program = block.text
-        for theirs, ours in ports.items():
-            program = program.replace(f"localhost:{theirs}", f"localhost:{ours}")
-        programs.append(block._replace(text=program))
+def test_the_clients_get_the_answers_of_the_predictor(served: Running) -> None:
+    pytest.importorskip("openai")
+    pytest.importorskip("langchain_openai")
+    programs = [block._replace(text=at(block.text, served)) for block in blocks(TEXT)]
     names = run_python(programs, str(PAGE))
-    expected = predictor(TEXTS)
-    assert names["outputs"]["label"] == names["labels"] == [label.label for label in expected]
-    scores = [label.score for label in expected]
-    assert names["scores"].tolist() == pytest.approx(scores, abs=1e-5)
+    labels = predictor("labels").predict_labels(FILMS)
+    assert names["outputs"]["label"] == [label.label for label in labels]
+    scores = [label.score for label in labels]
     assert names["outputs"]["score"] == pytest.approx(scores, abs=1e-5)
-    assert names["logits"].shape == (1, 2)
-    names["channel"].close()
-    assert str([label.label for label in expected]) in capsys.readouterr().out
+    vectors = predictor("vectors").encode(FILMS)
+    np.testing.assert_allclose(names["vectors"], vectors, atol=1e-6)
+    np.testing.assert_allclose(names["vector"], vectors[0], atol=1e-6)
 
 
-def test_the_table_names_every_option(text: str) -> None:
-    from bert_keras.cli_export import export
+@pytest.mark.skipif(keras.backend.backend() == "jax", reason="ONNX is written on another backend")
+def test_the_client_works_with_an_export(tmp_path: Path, capsys) -> None:
+    """The HTTP client is that of TensorFlow Serving, whose SavedModel has the same signatures."""
+    pytest.importorskip("onnxruntime")
+    model = predictor("labels")
+    export.runtime_model(model.task, model.tokenizer, tmp_path / "reviews" / "1")
+    (client,) = [block for block in blocks(TEXT) if "urllib.request" in block.text]
+    with running({"reviews": tmp_path / "reviews"}) as server:
+        names = run_python([client._replace(text=at(client.text, server))], str(PAGE))
+    expected = predictor_signatures(model)[DEFAULT].run({"text": FILMS})
+    assert names["outputs"].keys() == expected.keys()
+    assert names["outputs"]["label"] == expected["label"].tolist()
+    assert expected["label"][0] in capsys.readouterr().out
 
-    rows = re.findall(r"^\| (`--[^|]+) \|", text, re.MULTILINE)
-    named = {name for row in rows for name in re.findall(r"`--(?:no-)?([\w-]+)", row)}
-    known = {"format" if name == "formats" else name for name in export.__annotations__}
-    known = {"quantization" if name == "quantizations" else name for name in known}
-    known = {name.replace("_", "-") for name in known}
-    assert named == known - {"source", "return", "allow-pickle", "trust"}
+
+def test_the_start_is_what_the_page_shows(served: Running) -> None:
+    from bert_keras.serving.server import start_lines
+
+    (shown,) = [b.text.splitlines() for b in blocks(TEXT) if b.text.startswith("reviews: text_")]
+    backend = keras.backend.backend()
+    assert start_lines(served.server, 8501) == [line.replace("torch", backend) for line in shown]
+
+
+def test_the_options_exist() -> None:
+    named = set(re.findall(r"--([a-z][a-z-]+)", TEXT)) - {"name"}  # of `bert-keras export`
+    known = {name.replace("_", "-") for name in cli_serve.serve.__annotations__}
+    assert named <= known
+    # The page tells each option but these, which `--help` explains.
+    assert known - named == {"models", "port", "return"}
