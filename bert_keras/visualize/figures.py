@@ -1,0 +1,221 @@
+"""Figures of Matplotlib: attention, maps of texts, and scores of tokens."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from bert_keras.escaping import printable
+from bert_keras.visualize.picture import new_figure
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+# Colours of Okabe & Ito (2008), which people with any kind of colour vision can tell apart; and
+# marks, so that more labels than colours differ too.
+COLORS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#8C7A00", "#5b6475")
+MARKS = ("o", "s", "^", "D", "v", "P", "X", "*")
+FOR, AGAINST, BLUE = "#1668b8", "#d36f0c", "#1668b8"
+_INK, _SOFT, _LINE = "#1d2330", "#5b6475", "#d5dae3"
+_FAINTEST = 0.02  # a probability below this has no line
+_MOST_NAMES = 20  # texts that are written beside their points
+_MOST_LABELS = 24  # labels in a legend
+_SHOWN = 44  # characters of a text in a figure
+_LINE_LENGTH = 84  # characters of tokens in a line
+
+
+def attention_figure(
+    labels: Sequence[str],
+    shown: np.ndarray,
+    attentions: np.ndarray,
+    chosen: tuple[int, int | None],
+    title: str,
+    note: str,
+) -> Figure:
+    """Draw lines between tokens on the left, and small pictures of all heads on the right.
+
+    Args:
+        labels: the tokens.
+        shown: probabilities of the lines, [from, to].
+        attentions: probabilities of all heads, [layers, heads, from, to]; NaN for a pruned head.
+        chosen: layer and head of the lines; None for the mean of the heads.
+        title: layer and head as text.
+        note: a sentence below the title, or "".
+    """
+    layers, heads, length, _ = attentions.shape
+    tile = min(0.5, 5.2 / heads)
+    height = max(0.235 * length + 0.9, tile * layers + 1.2, 3.0)
+    figure = new_figure(4.8 + tile * heads, height)
+    lines, overview = figure.subplots(1, 2, width_ratios=(4.4, tile * heads + 0.4))
+    _draw_lines(lines, labels, shown)
+    lines.set_title(f"{title}\n{note}" if note else title, fontsize=10, color=_INK)
+    _draw_overview(overview, attentions, chosen)
+    return figure
+
+
+def _draw_lines(axes: Any, labels: Sequence[str], shown: np.ndarray) -> None:
+    """Draw tokens in two columns, and a curve for each probability above the faintest."""
+    from matplotlib.patches import PathPatch
+    from matplotlib.path import Path
+
+    for place, label in enumerate(labels):
+        text = _cut(label, 18)
+        for x, side in ((-0.03, "right"), (1.03, "left")):
+            axes.text(
+                *(x, place, text), ha=side, va="center", fontsize=9, color=_INK, parse_math=False
+            )
+    curve = (Path.MOVETO, Path.CURVE4, Path.CURVE4, Path.CURVE4)
+    for (start, end), value in np.ndenumerate(shown):
+        if value < _FAINTEST:
+            continue
+        path = Path([(0, start), (0.5, start), (0.5, end), (1, end)], curve)
+        style = {"facecolor": "none", "edgecolor": BLUE, "alpha": min(1.0, 0.9 * float(value))}
+        axes.add_patch(PathPatch(path, linewidth=0.6 + 2.4 * float(value), **style))
+    axes.set_xlim(-0.75, 1.75)
+    axes.set_ylim(len(labels) - 0.4, -1.3)
+    for x, side, name in ((-0.03, "right", "from"), (1.03, "left", "to")):
+        axes.text(x, -0.9, name, ha=side, va="center", fontsize=8, color=_SOFT)
+    axes.set_axis_off()
+
+
+def _draw_overview(axes: Any, attentions: np.ndarray, chosen: tuple[int, int | None]) -> None:
+    """Draw the matrix of every head in one image, with a frame around the chosen ones."""
+    from matplotlib.patches import Rectangle
+
+    layers, heads, length, _ = attentions.shape
+    size = length + max(1, length // 8)  # with the gap between two heads
+    image = np.full((layers * size, heads * size), np.nan)
+    for (layer, head), _ in np.ndenumerate(attentions[:, :, 0, 0]):
+        top, left = layer * size, head * size
+        image[top : top + length, left : left + length] = np.sqrt(attentions[layer, head])
+    axes.imshow(image, cmap="Blues", vmin=0, vmax=1, interpolation="nearest")
+    middle = (length - 1) / 2
+    axes.set_xticks([head * size + middle for head in range(heads)], range(heads), fontsize=8)
+    axes.set_yticks([layer * size + middle for layer in range(layers)], range(layers), fontsize=8)
+    axes.tick_params(length=0, colors=_SOFT)
+    axes.set_xlabel("head", fontsize=9, color=_SOFT)
+    axes.set_ylabel("layer", fontsize=9, color=_SOFT)
+    axes.spines[:].set_visible(False)
+    axes.set_anchor("N")
+    for layer in range(layers):
+        for head in range(heads):
+            is_chosen = layer == chosen[0] and chosen[1] in (None, head)
+            place = (head * size - 0.5, layer * size - 0.5)
+            color, width = (AGAINST, 1.6) if is_chosen else (_LINE, 0.5)
+            axes.add_patch(Rectangle(place, length, length, fill=False, ec=color, lw=width))
+
+
+def map_figure(
+    texts: Sequence[str], labels: Sequence[str] | None, coordinates: np.ndarray, summary: str
+) -> Figure:
+    """Draw texts as points; a label has a colour and a mark.
+
+    Args:
+        texts: the texts, which are written beside their points if they are few.
+        labels: a label for each text, or None.
+        coordinates: places [texts, 2].
+        summary: the line below the map.
+    """
+    figure = new_figure(8, 6)
+    axes = figure.subplots()
+    names = list(dict.fromkeys(labels or ("",)))
+    for number, name in enumerate(names):
+        of_name = [labels is None or label == name for label in labels or [""] * len(texts)]
+        x, y = coordinates[np.array(of_name)].T
+        color, mark = style_of(number)
+        drawn = axes.scatter(
+            *(x, y), s=38, color=color, marker=mark, alpha=0.85, linewidths=0.5, edgecolors="white"
+        )
+        drawn.set_label(_escaped(name) if number < _MOST_LABELS else "_nolegend_")
+    if len(texts) <= _MOST_NAMES:
+        middle = float(coordinates[:, 0].min() + coordinates[:, 0].max()) / 2
+        for (x, y), text in zip(coordinates, texts, strict=True):
+            side = -1 if x > middle else 1  # the text lies towards the middle
+            axes.annotate(
+                *(_cut(text), (x, y)),
+                xytext=(5 * side, 3),
+                ha="right" if side < 0 else "left",
+                textcoords="offset points",
+                fontsize=8,
+                color=_INK,
+                parse_math=False,
+            )
+    if labels is not None:
+        legend = figure.legend(loc="outside upper center", ncols=5, frameon=False, fontsize=9)
+        for text in legend.get_texts():
+            text.set_parse_math(False)
+    axes.margins(0.08)
+    # One scale for both axes, so that distances in all directions compare.
+    axes.set_aspect("equal", adjustable="datalim")
+    axes.set_xticks([])
+    axes.set_yticks([])
+    axes.spines[:].set_color(_LINE)
+    axes.set_xlabel(summary, fontsize=9, color=_SOFT)
+    return figure
+
+
+def style_of(number: int) -> tuple[str, str]:
+    """Return the colour and the mark of a label: each pair is used once, until all are used."""
+    round_, color = divmod(number, len(COLORS))
+    return COLORS[color], MARKS[(color + round_) % len(MARKS)]
+
+
+def saliency_figure(
+    labels: Sequence[str], scores: np.ndarray, shares: np.ndarray, headline: str, note: str
+) -> Figure:
+    """Draw tokens in lines, with a colour and a signed score each.
+
+    Args:
+        labels: the tokens.
+        scores: score of each token [tokens].
+        shares: scores from -1 to 1 [tokens], which choose the strength of the colour.
+        headline: the title.
+        note: a sentence below the title, or "".
+    """
+    widths = [max(len(_cut(label)), 6) + 1.5 for label in labels]
+    lines, column = [[]], 0.0
+    for place, width in enumerate(widths):
+        if column and column + width > _LINE_LENGTH:
+            lines.append([])
+            column = 0.0
+        lines[-1].append((place, column))
+        column += width
+    length = max(at + widths[place] for line in lines for place, at in line)
+    figure = new_figure(max(4.0, 0.105 * length), 0.62 * len(lines) + (1.0 if note else 0.75))
+    axes = figure.subplots()
+    for number, line in enumerate(lines):
+        for place, at in line:
+            share, score = float(shares[place]), float(scores[place])
+            sign = "+" if score > 0 else "−" if score < 0 else ""
+            color = FOR if share >= 0 else AGAINST
+            axes.barh(number, widths[place] - 0.5, 0.52, at, color=color, alpha=0.62 * abs(share))
+            style = {"ha": "center", "parse_math": False, "color": _INK}
+            x = at + widths[place] / 2 - 0.25
+            axes.text(x, number, _cut(labels[place]), va="center", fontsize=9, **style)
+            axes.text(
+                x, number + 0.40, f"{sign}{abs(score):.2g}", va="center", fontsize=6.5, **style
+            )
+    axes.set_xlim(-0.5, max(length, 4.0 / 0.105))
+    axes.set_ylim(len(lines) - 0.3, -0.5)
+    key = "blue, +: for the label; orange, −: against it"
+    axes.set_title(
+        f"{headline}\n{key}" + (f"\n{note}" if note else ""),
+        fontsize=10,
+        loc="left",
+        parse_math=False,
+    )
+    axes.set_axis_off()
+    return figure
+
+
+def _cut(text: str, most: int = _SHOWN) -> str:
+    """Return the beginning of a text in one line, as Matplotlib can draw it."""
+    line = " ".join(printable(text).split())
+    return line if len(line) <= most else f"{line[: most - 1]}…"
+
+
+def _escaped(name: str) -> str:
+    """Return a name for a legend, which leaves out names that begin with an underscore."""
+    return f" {_cut(name)}" if name.startswith("_") else _cut(name)
