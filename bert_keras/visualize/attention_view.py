@@ -84,7 +84,7 @@ class AttentionPicture(Picture):
     @property
     def is_pruned(self) -> np.ndarray:
         """True for each pruned head: bool [layers, heads]."""
-        return np.isnan(self.attentions).any(axis=(2, 3))
+        return np.asarray(np.isnan(self.attentions).any(axis=(2, 3)))
 
     @property
     def html(self) -> str:

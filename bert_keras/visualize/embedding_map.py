@@ -212,8 +212,9 @@ def _vectors(model: Any, texts: list[str], tokenizer: Tokenizer | None) -> np.nd
         ValueError: there is no tokenizer, or the array has another shape.
         NumericError: a vector is not finite.
     """
-    if isinstance(model, BertEncoder) or (tokenizer is not None and hasattr(model, "encoder")):
-        model = Predictor(getattr(model, "task", model), tokenizer)
+    task: Any = getattr(model, "task", model)  # of a Predictor
+    if isinstance(model, BertEncoder) or (tokenizer is not None and hasattr(task, "encoder")):
+        model = Predictor(task, tokenizer)
     if hasattr(model, "encode") and not isinstance(model, Tokenizer):
         vectors = np.asarray(model.encode(texts), np.float32)
     elif isinstance(model, (str, bytes, Tokenizer)) or callable(model):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +23,7 @@ _INK, _SOFT, _LINE = "#1d2330", "#5b6475", "#d5dae3"
 _FAINTEST = 0.02  # a probability below this has no line
 _MOST_NAMES = 20  # texts that are written beside their points
 _MOST_LABELS = 24  # labels in a legend
+_MAP_WIDTH, _MAP_HEIGHT = 560.0, 390.0  # of the axes of a map, in typographic points
 _SHOWN = 44  # characters of a text in a figure
 _LINE_LENGTH = 84  # characters of tokens in a line
 
@@ -129,26 +131,13 @@ def map_figure(
             *(x, y), s=38, color=color, marker=mark, alpha=0.85, linewidths=0.5, edgecolors="white"
         )
         drawn.set_label(_escaped(name) if number < _MOST_LABELS else "_nolegend_")
-    if len(texts) <= _MOST_NAMES:
-        middle = float(coordinates[:, 0].min() + coordinates[:, 0].max()) / 2
-        for (x, y), text in zip(coordinates, texts, strict=True):
-            side = -1 if x > middle else 1  # the text lies towards the middle
-            axes.annotate(
-                *(_cut(text), (x, y)),
-                xytext=(5 * side, 3),
-                ha="right" if side < 0 else "left",
-                textcoords="offset points",
-                fontsize=8,
-                color=_INK,
-                parse_math=False,
-            )
     if labels is not None:
         legend = figure.legend(loc="outside upper center", ncols=5, frameon=False, fontsize=9)
         for text in legend.get_texts():
             text.set_parse_math(False)
-    axes.margins(0.08)
-    # One scale for both axes, so that distances in all directions compare.
-    axes.set_aspect("equal", adjustable="datalim")
+    points = _to_scale(axes, coordinates)
+    if len(texts) <= _MOST_NAMES:
+        _write_texts(axes, coordinates, points, texts)
     axes.set_xticks([])
     axes.set_yticks([])
     axes.spines[:].set_color(_LINE)
@@ -156,10 +145,81 @@ def map_figure(
     return figure
 
 
+def _to_scale(axes: Any, coordinates: np.ndarray) -> np.ndarray:
+    """Give both axes one scale, so that distances in all directions compare.
+
+    Returns:
+        The places in the picture, in typographic points: [texts, 2].
+    """
+    low, high = coordinates.min(axis=0), coordinates.max(axis=0)
+    room = np.array([_MAP_WIDTH, _MAP_HEIGHT])
+    scale = (room * (0.62, 0.9) / np.maximum(high - low, 1e-9)).min()
+    begin = (low + high) / 2 - room / scale / 2
+    axes.set_xlim(begin[0], begin[0] + room[0] / scale)
+    axes.set_ylim(begin[1], begin[1] + room[1] / scale)
+    return (coordinates - begin) * scale
+
+
+def _write_texts(
+    axes: Any, coordinates: np.ndarray, points: np.ndarray, texts: Sequence[str]
+) -> None:
+    """Write texts beside their points, on a side that is free. A text without room is left out.
+
+    Args:
+        axes: axes of the map.
+        coordinates: places of the texts in the map [texts, 2].
+        points: places in the picture, in typographic points [texts, 2].
+        texts: the texts.
+    """
+    taken = [(x - 4, y - 4, x + 4, y + 4) for x, y in points]
+    for place, text in enumerate([_cut(text) for text in texts]):
+        width = 4.6 * len(text)
+        # Offset of the text, its alignment, and where it begins.
+        sides = [(6, 0, "left", 0.0), (-6, 0, "right", -width)]
+        sides += [(0, 10, "center", -width / 2), (0, -10, "center", -width / 2)]
+        for right, up, alignment, begin in sides:
+            left, middle = points[place] + (right + begin, up)
+            box = (left, middle - 4.5, left + width, middle + 4.5)
+            if _is_free(box, taken):
+                axes.annotate(
+                    *(text, coordinates[place]),
+                    xytext=(right, up),
+                    ha=alignment,
+                    textcoords="offset points",
+                    va="center",
+                    fontsize=8,
+                    color=_INK,
+                    parse_math=False,
+                )
+                taken.append(box)
+                break
+
+
+def _is_free(box: Sequence[float], taken: Sequence[Sequence[float]]) -> bool:
+    """Return whether a box (left, bottom, right, top) lies in the map and overlaps no other."""
+    inside = box[0] > 0 and box[1] > 0 and box[2] < _MAP_WIDTH and box[3] < _MAP_HEIGHT
+    return inside and not any(
+        box[0] < other[2] and other[0] < box[2] and box[1] < other[3] and other[1] < box[3]
+        for other in taken
+    )
+
+
 def style_of(number: int) -> tuple[str, str]:
     """Return the colour and the mark of a label: each pair is used once, until all are used."""
     round_, color = divmod(number, len(COLORS))
     return COLORS[color], MARKS[(color + round_) % len(MARKS)]
+
+
+def signed_numbers(scores: np.ndarray) -> list[str]:
+    """Return scores as text with signs, with as many decimals as the largest score needs."""
+    largest = float(np.abs(scores).max(initial=0.0))
+    decimals = min(9, max(0, 2 - math.floor(math.log10(largest)))) if largest > 0 else 0
+    texts = []
+    for score in scores.tolist():
+        text = f"{abs(score):.{decimals}f}"
+        sign = "" if not float(text) else "+" if score > 0 else "−"
+        texts.append(sign + text)
+    return texts
 
 
 def saliency_figure(
@@ -175,7 +235,8 @@ def saliency_figure(
         note: a sentence below the title, or "".
     """
     widths = [max(len(_cut(label)), 6) + 1.5 for label in labels]
-    lines, column = [[]], 0.0
+    lines: list[list[tuple[int, float]]] = [[]]
+    column = 0.0
     for place, width in enumerate(widths):
         if column and column + width > _LINE_LENGTH:
             lines.append([])
@@ -185,18 +246,16 @@ def saliency_figure(
     length = max(at + widths[place] for line in lines for place, at in line)
     figure = new_figure(max(4.0, 0.105 * length), 0.62 * len(lines) + (1.0 if note else 0.75))
     axes = figure.subplots()
-    for number, line in enumerate(lines):
+    numbers = signed_numbers(scores)
+    for row, line in enumerate(lines):
         for place, at in line:
-            share, score = float(shares[place]), float(scores[place])
-            sign = "+" if score > 0 else "−" if score < 0 else ""
+            share = float(shares[place])
             color = FOR if share >= 0 else AGAINST
-            axes.barh(number, widths[place] - 0.5, 0.52, at, color=color, alpha=0.62 * abs(share))
-            style = {"ha": "center", "parse_math": False, "color": _INK}
+            axes.barh(row, widths[place] - 0.5, 0.52, at, color=color, alpha=0.62 * abs(share))
+            style = {"ha": "center", "va": "center", "parse_math": False, "color": _INK}
             x = at + widths[place] / 2 - 0.25
-            axes.text(x, number, _cut(labels[place]), va="center", fontsize=9, **style)
-            axes.text(
-                x, number + 0.40, f"{sign}{abs(score):.2g}", va="center", fontsize=6.5, **style
-            )
+            axes.text(x, row, _cut(labels[place]), fontsize=9, **style)
+            axes.text(x, row + 0.4, numbers[place], fontsize=6.5, **style)
     axes.set_xlim(-0.5, max(length, 4.0 / 0.105))
     axes.set_ylim(len(lines) - 0.3, -0.5)
     key = "blue, +: for the label; orange, −: against it"

@@ -165,7 +165,7 @@ def drawing() -> Iterator[None]:
 
     import matplotlib
 
-    options: dict[str, Any] = {"font.family": _fonts(), "svg.hashsalt": "bert_keras"}
+    options: Any = {"font.family": _fonts(), "svg.hashsalt": "bert_keras"}
     with matplotlib.rc_context(options), warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Glyph .* missing from")
         yield

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -68,8 +67,14 @@ class SaliencyPicture(Picture):
     def html(self) -> str:
         """The picture as one HTML document, which needs no other file and no network."""
         tokens = "\n".join(
-            _token(label, float(score), float(share))
-            for label, score, share in zip(self.labels, self.scores, self.shares, strict=True)
+            _token(label, number, float(score), float(share))
+            for label, number, score, share in zip(
+                self.labels,
+                figures.signed_numbers(self.scores),
+                self.scores,
+                self.shares,
+                strict=True,
+            )
         )
         note = f'<p class="note" role="note">{escaped(self.note)}</p>' if self.note else ""
         body = f"""<main>
@@ -91,11 +96,10 @@ class SaliencyPicture(Picture):
         )
 
 
-def _token(label: str, score: float, share: float) -> str:
-    """Return the HTML of one token, with its sign and its score."""
-    sign, side = ("+", "for") if score > 0 else ("−", "against") if score < 0 else ("", "none")
+def _token(label: str, number: str, score: float, share: float) -> str:
+    """Return the HTML of one token, with its signed score."""
+    side = "for" if score > 0 else "against" if score < 0 else "none"
     strength = round(100 * abs(share))
-    number = f"{sign}{abs(score):.3g}" if math.isfinite(score) else "nan"
     return (
         f'<li class="{side}" style="--strength: {strength}%">'
         f"<span>{escaped(label)}</span><small>{number}</small></li>"
