@@ -68,7 +68,7 @@ class EmbeddingMap(Picture):
             "texts": [_shortened(text) for text in self.texts],
             "names": names,
             "labels": [number[label] for label in self.labels or ()],
-            "points": self.coordinates.round(4).tolist(),
+            "points": self.coordinates.astype(np.float64).round(4).tolist(),
         }
         body = _BODY.format(summary=escaped(self.summary))
         return document("Map of texts", body, "map", data)
@@ -215,9 +215,9 @@ def _vectors(model: Any, texts: list[str], tokenizer: Tokenizer | None) -> np.nd
     task: Any = getattr(model, "task", model)  # of a Predictor
     if isinstance(model, BertEncoder) or (tokenizer is not None and hasattr(task, "encoder")):
         model = Predictor(task, tokenizer)
-    if hasattr(model, "encode") and not isinstance(model, Tokenizer):
+    if hasattr(model, "encode") and not isinstance(model, str | Tokenizer):
         vectors = np.asarray(model.encode(texts), np.float32)
-    elif isinstance(model, (str, bytes, Tokenizer)) or callable(model):
+    elif isinstance(model, str | bytes | Tokenizer) or callable(model):
         raise TypeError(
             "`model` must make vectors of texts, as a SentenceEncoder, another task or a Predictor "
             f"does; or be an array [texts, size]. Received: {type(model).__name__}"

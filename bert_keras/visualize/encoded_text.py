@@ -39,7 +39,7 @@ class EncodedText:
         if not self.cut:
             return ""
         total = len(self.tokens) + self.cut
-        return f"The picture shows {len(self.tokens):,} of the text's {total:,} tokens."
+        return f"The text has {total:,} tokens; the picture shows {len(self.tokens):,} of them."
 
 
 def encode(
