@@ -80,6 +80,9 @@ def saliency(
     label: Annotated[
         str | None, typer.Option(help="name of the label; by default the most probable one")
     ] = None,
+    method: Annotated[
+        str, typer.Option(help="integrated_gradients, or gradient_x_input, which is rougher")
+    ] = "integrated_gradients",
     max_length: _Length = None,
     overwrite: _Overwrite = False,
     allow_pickle: _Pickle = False,
@@ -92,7 +95,8 @@ def saliency(
 
     def draw(visualize: Any) -> Any:
         """Return the picture."""
-        return visualize.saliency(predictor, one, pair, label=label, max_length=max_length)
+        options = {"label": label, "method": method, "max_length": max_length}
+        return visualize.saliency(predictor, one, pair, **options)
 
     _write(draw, target)
 

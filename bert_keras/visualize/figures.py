@@ -223,7 +223,12 @@ def signed_numbers(scores: np.ndarray) -> list[str]:
 
 
 def saliency_figure(
-    labels: Sequence[str], scores: np.ndarray, shares: np.ndarray, headline: str, note: str
+    labels: Sequence[str],
+    scores: np.ndarray,
+    shares: np.ndarray,
+    headline: str,
+    how: str,
+    note: str,
 ) -> Figure:
     """Draw tokens in lines, with a colour and a signed score each.
 
@@ -232,6 +237,7 @@ def saliency_figure(
         scores: score of each token [tokens].
         shares: scores from -1 to 1 [tokens], which choose the strength of the colour.
         headline: the title.
+        how: name of the method.
         note: a sentence below the title, or "".
     """
     widths = [max(len(_cut(label)), 6) + 1.5 for label in labels]
@@ -258,7 +264,7 @@ def saliency_figure(
             axes.text(x, row + 0.4, numbers[place], fontsize=6.5, **style)
     axes.set_xlim(-0.5, max(length, 4.0 / 0.105))
     axes.set_ylim(len(lines) - 0.3, -0.5)
-    key = "blue, +: for the label; orange, −: against it"
+    key = f"blue, +: for the label; orange, −: against it; {how}"
     axes.set_title(
         f"{headline}\n{key}" + (f"\n{note}" if note else ""),
         fontsize=10,

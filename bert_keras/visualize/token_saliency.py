@@ -1,10 +1,10 @@
-"""Gradient x input: how much each token speaks for a label of a classifier."""
+"""Scores of tokens: how much each of them speaks for a label of a classifier."""
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from keras import ops
@@ -24,6 +24,9 @@ from bert_keras.visualize.picture import Picture, document, escaped
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+METHODS = ("integrated_gradients", "gradient_x_input")
+_TOKENS_AT_ONCE = 4096  # in a batch of gradients, which bounds the memory
+
 
 @dataclasses.dataclass(frozen=True, repr=False)
 class SaliencyPicture(Picture):
@@ -32,11 +35,12 @@ class SaliencyPicture(Picture):
     Attributes:
         tokens: the pieces, as in the vocabulary.
         labels: the pieces for people. "##" marks a piece that continues a word.
-        scores: gradient x input of each token, float32 [tokens]. A positive score speaks for the
-            label, a negative one against it.
+        scores: score of each token, float32 [tokens]. A positive score speaks for the label, a
+            negative one against it.
         label: name of the label.
         logit: the model's logit of the label.
         probability: its probability; None for a regression, whose logit is the number.
+        how: name of the method.
         note: a sentence about tokens that were cut off; "" if there are none.
     """
 
@@ -46,6 +50,7 @@ class SaliencyPicture(Picture):
     label: str
     logit: float
     probability: float | None
+    how: str
     note: str = ""
 
     height = 320
@@ -82,7 +87,7 @@ class SaliencyPicture(Picture):
 <p class="headline">{escaped(self.headline)}</p>
 <ul class="legend" aria-label="legend"><li><span class="key for">+</span> for the label</li>
 <li><span class="key against">−</span> against it</li>
-<li class="how">gradient × input; a stronger colour is a larger share</li></ul>
+<li class="how">{escaped(self.how)}; a stronger colour is a larger share</li></ul>
 {note}<ol class="tokens" aria-label="tokens">
 {tokens}
 </ol>
@@ -92,7 +97,7 @@ class SaliencyPicture(Picture):
     def figure(self) -> Figure:
         """Return the picture as a new figure of Matplotlib."""
         return figures.saliency_figure(
-            self.labels, self.scores, self.shares, self.headline, self.note
+            self.labels, self.scores, self.shares, self.headline, self.how, self.note
         )
 
 
@@ -112,15 +117,25 @@ def saliency(
     pair: str | None = None,
     *,
     label: str | int | None = None,
+    method: Literal["integrated_gradients", "gradient_x_input"] = "integrated_gradients",
+    steps: int = 20,
     tokenizer: Tokenizer | None = None,
     max_length: int | None = None,
 ) -> SaliencyPicture:
-    """Return how much each token speaks for a label: gradient x input.
+    """Return how much each token speaks for a label, by gradients of the label's logit.
 
-    The score of a token is the dot product of its vector in the token table and the gradient of the
-    label's logit with respect to this vector (Shrikumar et al., 2017; Denil et al., 2014). It is
-    the first-order estimate of how much the logit falls if the vector becomes zero. It describes
-    the model near this text; it is no proof of a cause.
+    The gradients are those with respect to the tokens' vectors in the token table.
+
+    "integrated_gradients" (Sundararajan et al., 2017): the mean gradient on the way from a text of
+    [MASK] to this text, times the difference of the two vectors. The scores add up to the logit of
+    this text minus that of the text of [MASK], within the error of `steps`. [CLS] and [SEP] are in
+    both texts and have the score 0.
+
+    "gradient_x_input" (Shrikumar et al., 2017): the gradient at this text, times the vector. It is
+    quicker, and a poor guide to the effect of leaving a token out: a normalisation follows the
+    table, so the length of a vector says little. docs/pictures.md compares the two.
+
+    Both describe the model near this text; they are no proof of a cause.
 
     Args:
         classifier: a `SequenceClassifier`, or a `Predictor` of one. Its prompt is put before the
@@ -128,12 +143,15 @@ def saliency(
         text: the text.
         pair: a second text for a classifier of pairs; None for a single text.
         label: name or number of the label; None for the most probable one.
+        method: "integrated_gradients" or "gradient_x_input".
+        steps: number of places on the way at which "integrated_gradients" takes the gradient.
         tokenizer: tokenizer of the classifier; None for the one that it holds.
         max_length: most tokens; the text is cut behind them. None for the classifier's.
 
     Raises:
         TypeError: the model is no `SequenceClassifier`, or a text is no string.
-        ValueError: the label is unknown, or there is no tokenizer.
+        ValueError: the label or the method is unknown, `steps` is less than 1, or there is no
+            tokenizer.
     """
     task = getattr(classifier, "task", classifier)  # of a Predictor
     if not isinstance(task, SequenceClassifier):
@@ -141,40 +159,83 @@ def saliency(
             "`saliency` needs a SequenceClassifier, or a Predictor of one. Received: "
             f"{type(task).__name__}. SequenceClassifier.from_preset(folder) opens one."
         )
+    _check_method(method, steps)
     number = _label_number(task, label)
     length = classifier.max_length if max_length is None else max_length
     tokenizer = tokenizer_of(classifier, tokenizer)
     if isinstance(text, str):
         text = prompted([text], prompt_of(task.options))[0]
     row = encode(task, tokenizer, text, pair, length, task.inputs)
-
-    def logits_of() -> Any:
-        """Return the logits of the text, a tensor [classes]."""
-        outputs: Any = task(row.inputs, training=False)
-        return outputs[features.LABEL][0]
-
-    logits = ops.convert_to_numpy(logits_of())
+    outputs: Any = task(row.inputs, training=False)
+    logits = ops.convert_to_numpy(outputs[features.LABEL])[0]
     number = int(logits.argmax()) if number is None else number
-    table = task.encoder.embeddings.token
-    vectors = ops.convert_to_numpy(ops.cast(table(row.inputs[features.TOKEN_IDS]), "float32"))
-
-    def logit_of(token_vectors: Any) -> Any:
-        """Return the label's logit for vectors in place of the rows of the token table."""
-        with token_vectors_from(token_vectors):
-            return logits_of()[number]
-
-    _, gradient = value_and_gradient(logit_of, vectors)
+    ids = row.inputs[features.TOKEN_IDS]
+    vectors = _rows(task, ids)
+    if method == "integrated_gradients":
+        masked = np.where(row.is_special, ids, np.int32(tokenizer.mask_id))
+        difference = vectors - _rows(task, masked)
+        shares = (np.arange(steps) + 0.5) / steps  # the middles of equal parts of the way
+        places = vectors - (1 - shares[:, None, None].astype(np.float32)) * difference
+        how = f"integrated gradients from {tokenizer.scheme.mask}"
+    else:
+        difference, places, how = vectors, vectors, "gradient × input"
+    gradient = _gradients(task, row.inputs, places, number).mean(axis=0)
     problem, names = task.options["problem"], task.options["labels"]
     chances = None if problem == REGRESSION else probabilities(logits[None], problem)[0]
     return SaliencyPicture(
         tokens=row.tokens,
         labels=row.labels,
-        scores=(gradient * vectors).sum(axis=-1)[0],
+        scores=(gradient * difference[0]).sum(axis=-1),
         label=str(names[number]),
         logit=float(logits[number]),
         probability=None if chances is None else float(chances[number]),
+        how=how,
         note=row.note,
     )
+
+
+def _rows(task: SequenceClassifier, ids: np.ndarray) -> np.ndarray:
+    """Return the rows of the token table for ids: float32 [1, tokens, width]."""
+    rows = task.encoder.embeddings.token(ids)
+    return ops.convert_to_numpy(ops.cast(rows, "float32"))
+
+
+def _gradients(
+    task: SequenceClassifier, inputs: dict[str, np.ndarray], places: np.ndarray, number: int
+) -> np.ndarray:
+    """Return the gradients of a label's logit for vectors in place of those of the tokens.
+
+    Args:
+        task: the classifier.
+        inputs: its inputs by name, int32 [1, tokens].
+        places: vectors, float32 [places, tokens, width].
+        number: number of the label.
+
+    Returns:
+        float32 [places, tokens, width].
+    """
+    together = max(1, _TOKENS_AT_ONCE // places.shape[1])
+    gradients = []
+    for start in range(0, len(places), together):
+        some = places[start : start + together]
+        rows = {name: np.repeat(values, len(some), axis=0) for name, values in inputs.items()}
+
+        def logit_of(vectors: Any, rows: dict[str, np.ndarray] = rows) -> Any:
+            """Return the label's logit of each row, a tensor [rows]."""
+            with token_vectors_from(vectors):
+                outputs: Any = task(rows, training=False)
+            return outputs[features.LABEL][:, number]
+
+        gradients.append(value_and_gradient(logit_of, some)[1])
+    return np.concatenate(gradients)
+
+
+def _check_method(method: str, steps: int) -> None:
+    """Raise `ValueError` for an unknown method, or for fewer steps than one."""
+    if method not in METHODS:
+        raise ValueError(f"`method` must be one of {', '.join(METHODS)}. Received: {method!r}")
+    if not isinstance(steps, int) or isinstance(steps, bool) or steps < 1:
+        raise ValueError(f"`steps` must be an integer of at least 1. Received: steps={steps!r}")
 
 
 def _label_number(task: SequenceClassifier, label: str | int | None) -> int | None:

@@ -60,7 +60,7 @@ def test_attention_draws_each_probability_above_the_faintest() -> None:
 
 def test_saliency_breaks_lines() -> None:
     scores = np.linspace(-1, 1, 60)
-    figure = figures.saliency_figure(["token"] * 60, scores, scores, "good: 50 %", "")
+    figure = figures.saliency_figure(["token"] * 60, scores, scores, "good: 50 %", "how", "")
     (axes,) = figure.axes
     rows = {round(patch.get_y(), 3) for patch in axes.patches}  # pyright: ignore[reportAttributeAccessIssue]
     assert len(rows) > 3

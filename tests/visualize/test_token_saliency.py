@@ -1,4 +1,4 @@
-"""Gradient x input: against numerical differences, labels, sign and text."""
+"""Scores of tokens: against numerical differences, labels, sign and text."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from bert_keras import Predictor
 from bert_keras.layers.embeddings import token_vectors_from
 from bert_keras.models import BertEncoder, SequenceClassifier
-from bert_keras.visualize import saliency
+from bert_keras.visualize import saliency, token_saliency
 from bert_keras.visualize.token_saliency import SaliencyPicture
 from tests.contracts import FAMILIES, as_trained, numpy
 from tests.visualize.pictures import CONFIG, TOKENIZER, classifier
@@ -45,12 +45,33 @@ def _numerical(task: SequenceClassifier, text: str, pair: str | None, label: int
 def test_scores_are_those_of_numerical_differences(family: str) -> None:
     config = FAMILIES[family].replace(vocab_size=CONFIG.vocab_size, max_positions=24)
     task = as_trained(SequenceClassifier(BertEncoder(config), 3, tokenizer=TOKENIZER))
-    picture = saliency(task, TEXT, "h g", label=1)
+    picture = saliency(task, TEXT, "h g", label=1, method="gradient_x_input")
     assert picture.tokens[:5] == ["[CLS]", "a", "b", "c", "a"]
     assert picture.scores.shape == (len(picture.tokens),)
     expected = _numerical(task, TEXT, "h g", 1)
     assert np.abs(expected).max() > 1e-3
     np.testing.assert_allclose(picture.scores, expected, rtol=0.02, atol=2e-3)
+
+
+@pytest.mark.parametrize("family", ["bert", "projected"])
+def test_integrated_gradients_add_up(family: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The sum is the logit of the text minus that of the text of [MASK]."""
+    config = FAMILIES[family].replace(vocab_size=CONFIG.vocab_size, max_positions=24)
+    task = as_trained(SequenceClassifier(BertEncoder(config), 3, tokenizer=TOKENIZER))
+    picture = saliency(task, TEXT, label=1, steps=60)
+    masked = TOKENIZER(["[MASK] [MASK] [MASK] [MASK] [MASK]"])
+    masked = {tensor.name: masked[tensor.name] for tensor in task.inputs}
+    outputs: Any = task(masked)
+    difference = picture.logit - float(numpy(outputs["label"])[0, 1])
+    assert abs(difference) > 1e-2
+    assert picture.scores.sum() == pytest.approx(difference, abs=0.02)
+    assert picture.scores[[0, -1]].tolist() == [0.0, 0.0]
+    monkeypatch.setattr(token_saliency, "_TOKENS_AT_ONCE", 20)  # in several batches
+    again = saliency(task, TEXT, label=1, steps=60)
+    np.testing.assert_allclose(again.scores, picture.scores, atol=1e-5)
+    one = saliency(task, TEXT, label=1, steps=1)
+    assert not np.allclose(one.scores, picture.scores, atol=1e-3)
+    assert "integrated gradients from [MASK]" in picture.html
 
 
 def test_the_same_vectors_give_the_same_logits_and_leave_no_trace() -> None:
@@ -108,9 +129,10 @@ def test_a_half_precision_model() -> None:
 
 def test_colours_have_signs_too() -> None:
     scores = np.array([0.5, -0.25, 0.0], np.float32)
-    picture = SaliencyPicture(["a", "b", "c"], ["a", "b", "c"], scores, "good", 1.0, 0.7)
+    picture = SaliencyPicture(["a", "b", "c"], ["a", "b", "c"], scores, "good", 1.0, 0.7, "x < y")
     np.testing.assert_allclose(picture.shares, [1.0, -0.5, 0.0])
     page = picture.html
+    assert "x &lt; y; a stronger" in page
     assert '<li class="for" style="--strength: 100%"><span>a</span><small>+0.500</small>' in page
     assert '<li class="against" style="--strength: 50%"><span>b</span><small>−0.250</small>' in page
     assert '<li class="none" style="--strength: 0%"><span>c</span><small>0.000</small>' in page
@@ -119,7 +141,13 @@ def test_colours_have_signs_too() -> None:
 def test_what_is_no_classifier() -> None:
     with pytest.raises(TypeError, match=r"needs a SequenceClassifier.*Received: BertEncoder"):
         saliency(BertEncoder(CONFIG), TEXT)
-    wrong: Any = None
+    wrong: Any = "gradients"
+    with pytest.raises(ValueError, match="`method` must be one of integrated_gradients"):
+        saliency(classifier(), TEXT, method=wrong)
+    for wrong in (0, 1.5, True):
+        with pytest.raises(ValueError, match="`steps` must be an integer"):
+            saliency(classifier(), TEXT, steps=wrong)
+    wrong = None
     with pytest.raises(TypeError, match="`text` must be one string"):
         saliency(classifier(), wrong)
     task = classifier()
