@@ -1,7 +1,4 @@
-"""Draw the pictures of docs/pictures.md: attention, a map of sentences, tokens behind a label.
-
-python -m examples.make_pictures glue_train.tsv --model FOLDER  (SST-2: label, tab, sentence)
-"""
+"""Draw docs/pictures/ from SST-2: python -m examples.make_pictures glue_train.tsv --model DIR."""
 
 from __future__ import annotations
 

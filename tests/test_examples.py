@@ -25,6 +25,7 @@ PRINTED = {
     "compare_sst2.keras_hub_peer": "5 lines, ",
     "compare_sst2.ours": "4 lines, ",
     "compare_sst2.tfidf": "accuracy 1.0000",
+    "compare_saliency": "integrated_gradients",
     "continue_pretraining": "after: validation loss",
     "distil_and_quantise": "int8: ",
     "find_entities": "LOC (",

@@ -225,7 +225,8 @@ def length_picture(lengths: np.ndarray, limit: int, path: Path) -> None:
     is_open = bool((lengths > most).any())
     shown = np.minimum(lengths, most)
     step = max(1, -(-int(shown.max()) // _MOST_BARS))
-    edges = np.arange(0, int(shown.max()) + step + 1, step) - 0.5
+    # The limit lies between two bars.
+    edges = np.arange((limit + 1) % step - step, int(shown.max()) + step + 1, step) - 0.5
     axes.hist(shown, edges, color=_TRAIN, edgecolor="white", linewidth=0.4)
     longer = float(np.mean(lengths > limit))
     label = f"max_length={limit}: {longer:.1%} of the rows are longer"
