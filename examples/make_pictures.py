@@ -15,10 +15,10 @@ MODEL, TO = "hf://sentence-transformers/all-MiniLM-L6-v2", Path("docs", "picture
 CAT = "The cat sat on the mat because it was tired."
 REVIEW = "The plot is thin and the jokes are stale, but the actors are wonderful."
 THEMES = {
-    "weather": "Snow fell all night.|Fog hides the harbour.|The storm passed.|A warm wind blows.",
-    "food": "She bakes rye bread.|The soup needs salt.|We fried fresh fish.|He peels an orange.",
-    "music": "The choir sings Bach.|He plays the cello.|A drummer keeps time.|Her album is out.",
-    "sport": "She won the marathon.|The keeper saved a shot.|He swims every day.|Our team lost.",
+    "weather": "Snow fell on the hills.|Fog hides the harbour.|A storm brings hail.|Rain by noon.",
+    "food": "Rye bread and butter.|The soup needs salt.|Basil and tomatoes.|Roast fish with lemon.",
+    "music": "The choir sings Bach.|A cello solo.|The drummer keeps time.|An album of ten songs.",
+    "sport": "The keeper saves a shot.|A goal in the final.|The marathon is over.|Our team won.",
 }
 
 

@@ -285,8 +285,7 @@ class FinetuneFolder(RunFolder):
         super().__init__(recipe, temporary)
         self.curve = self.path / "curve.png"
         self.confusion = self.path / "confusion.png"
-        self.reliability = self.path / "reliability.png"
-        self.lengths = self.path / "lengths.png"
+        self.reliability, self.lengths = self.path / "reliability.png", self.path / "lengths.png"
         self.metrics = self.path / "metrics.json"
 
     def of_seed(self, seed: int) -> Path:

@@ -1,4 +1,4 @@
-"""What all pictures have in common: one document, endings of files, notebooks, escaped texts."""
+"""All kinds of pictures: one document, endings of files, notebooks, escaped texts."""
 
 from __future__ import annotations
 

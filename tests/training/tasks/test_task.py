@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -37,7 +38,7 @@ def test_a_package_that_is_missing_is_named_before_anything_is_done(
 @pytest.mark.parametrize("task", TASKS)
 def test_lengths_are_those_of_the_rows_that_are_not_cut(task: str, tmp_path: Path) -> None:
     finetuning = task_of(FinetuneRecipe(task=task, max_length=400))
-    values = finetuning.quicktest_data(tmp_path)
+    values: dict[str, Any] = finetuning.quicktest_data(tmp_path)
     finetuning = task_of(FinetuneRecipe(task=task, max_length=400, **values))
     data = finetuning.read(values["train"])
     examples = finetuning.examples(_TOKENIZER, data, finetuning.labels(data), batch_size=2, seed=0)
