@@ -281,11 +281,6 @@ _ON_PYTORCH_ALONE: Tests = {
         "test_predict_as_the_folder_says": (),
         "test_verify_finds_a_difference": (),
     },
-    "tests/test_cli_visualize.py": {
-        "test_attention_and_saliency": (),
-        "test_embeddings_of_texts_lines_and_tables": (),
-        "test_what_cannot_be": (),
-    },
     "tests/test_examples.py": {"test_the_quick_form_runs": ()},
     "tests/test_finetuning_page.py": {"test_python_blocks_run": ()},
     "tests/test_fit_page.py": {"test_the_code_of_the_page_runs": ()},
@@ -300,10 +295,6 @@ _ON_PYTORCH_ALONE: Tests = {
     },
     "tests/test_new_task.py": {"test_it_learns_from_strings_and_answers": ()},
     "tests/test_outputs.py": {"test_a_watched_process": ()},
-    "tests/test_pictures_page.py": {
-        "test_the_code_prints_what_it_says": (),
-        "test_the_commands_work": (),
-    },
     "tests/test_presets.py": {
         "test_a_key_of_a_recipe_takes_the_weights_of_a_handle": ("hf://someone/tiny-teacher",),
         "test_a_name_stands_for_its_published_checkpoint": ("handle1",),
@@ -391,33 +382,6 @@ _ON_PYTORCH_ALONE: Tests = {
         "test_values": (),
     },
     "tests/training/test_setup.py": {"test_a_trillion_parameters_take_no_memory": ()},
-    "tests/visualize/test_attention_view.py": {
-        "test_a_pruned_head_keeps_its_number": (),
-        "test_an_empty_text": (),
-        "test_hovering_shows_the_lines_of_a_token": (),
-        "test_layers_and_heads_are_chosen": (),
-        "test_long_texts": (),
-        "test_tasks_and_predictors_hold_their_tokenizer": (),
-        "test_the_probabilities_are_those_of_the_encoder": ("bert",),
-        "test_two_pictures_in_one_notebook": (),
-    },
-    "tests/visualize/test_embedding_map.py": {
-        "test_every_kind_of_model": (),
-        "test_hovering_shows_a_text": (),
-    },
-    "tests/visualize/test_picture.py": {
-        "test_a_document_is_whole_and_shows_text_as_text": (),
-        "test_a_file_by_its_ending": (),
-        "test_a_notebook_shows_it_in_a_frame": (),
-    },
-    "tests/visualize/test_token_saliency.py": {
-        "test_a_half_precision_model": (),
-        "test_a_prompt_and_the_length_of_a_predictor": (),
-        "test_integrated_gradients_add_up": ("bert",),
-        "test_labels_and_probabilities": (),
-        "test_other_problems": (),
-        "test_scores_are_those_of_numerical_differences": ("bert",),
-    },
 }
 
 _TENSORFLOW: Tests = {

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from bert_keras import Predictor
-from tests.visualize.pictures import classifier
+from tests.visualize.pictures import classifier, one_backend
 
 
 @pytest.fixture(scope="module")
@@ -18,6 +18,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+@one_backend
 def test_attention_and_saliency(call, model: Path, tmp_path: Path) -> None:
     out = tmp_path / "a.html"
     done = call("visualize", "attention", model, "a b", "c", "--out", out, "--layer", 0)
@@ -34,6 +35,7 @@ def test_attention_and_saliency(call, model: Path, tmp_path: Path) -> None:
     assert call("visualize", "saliency", model, *options, "--overwrite").code == 0
 
 
+@one_backend
 def test_embeddings_of_texts_lines_and_tables(call, model: Path, tmp_path: Path) -> None:
     pytest.importorskip("sklearn")
     lines = tmp_path / "lines.txt"
@@ -64,6 +66,7 @@ def test_embeddings_of_texts_lines_and_tables(call, model: Path, tmp_path: Path)
     assert done.code == 0, done.err
 
 
+@one_backend
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [

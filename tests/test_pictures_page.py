@@ -10,7 +10,7 @@ import pytest
 
 from bert_keras import Predictor
 from tests.markdown import blocks, run_python
-from tests.visualize.pictures import classifier
+from tests.visualize.pictures import classifier, one_backend
 
 PAGE = Path(__file__).parents[1] / "docs" / "pictures.md"
 MOST_BYTES = 400_000  # of all pictures together
@@ -32,6 +32,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+@one_backend
 def test_the_code_prints_what_it_says(
     text: str, folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -44,6 +45,7 @@ def test_the_code_prints_what_it_says(
         assert (folder / name).stat().st_size > 1_000
 
 
+@one_backend
 def test_the_commands_work(text: str, folder: Path, call) -> None:
     (block,) = [block for block in blocks(text) if block.language == "bash"]
     commands = [shlex.split(line) for line in block.text.splitlines()]

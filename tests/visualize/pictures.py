@@ -8,12 +8,17 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import keras
 import pytest
 
 from bert_keras.models import BertEncoder, SequenceClassifier
 from bert_keras.tokenizers import Tokenizer
 from tests.contracts import TINY, as_trained
 
+# For tests of code that is the same on every backend, and slow where a backend compiles.
+one_backend = pytest.mark.skipif(
+    keras.backend.backend() != "torch", reason="one backend for what does not depend on it"
+)
 WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abcdefgh", "##b", "##c", "<", ">", "/"]
 CONFIG = TINY.replace(vocab_size=len(WORDS), max_positions=24)
 TOKENIZER = Tokenizer(WORDS)

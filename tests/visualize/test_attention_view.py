@@ -15,14 +15,16 @@ from bert_keras import Predictor
 from bert_keras.errors import UsageError
 from bert_keras.models import BertEncoder
 from bert_keras.visualize import attention, attention_view
-from bert_keras.visualize.attention_view import AttentionPicture
 from tests.contracts import FAMILIES, as_trained, numpy
-from tests.visualize.pictures import CONFIG, HOSTILE, TOKENIZER, classifier, page
+from tests.visualize.pictures import CONFIG, TOKENIZER, classifier, one_backend
 
 TEXT = "ab c d"
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize(
+    "family",
+    [pytest.param(name, marks=[one_backend] * (name != "bert")) for name in FAMILIES],
+)
 def test_the_probabilities_are_those_of_the_encoder(family: str) -> None:
     config = FAMILIES[family].replace(vocab_size=CONFIG.vocab_size, max_positions=24)
     encoder = as_trained(BertEncoder(config))
@@ -40,6 +42,7 @@ def test_the_probabilities_are_those_of_the_encoder(family: str) -> None:
     assert picture.is_pruned.any() == bool(config.pruned_heads)
 
 
+@one_backend
 def test_a_pruned_head_keeps_its_number(tmp_path: Path) -> None:
     config = FAMILIES["pruned"].replace(vocab_size=CONFIG.vocab_size)
     encoder = as_trained(BertEncoder(config))
@@ -51,6 +54,7 @@ def test_a_pruned_head_keeps_its_number(tmp_path: Path) -> None:
         attention(encoder, TOKENIZER, TEXT, layer=0, head=1)
 
 
+@one_backend
 def test_tasks_and_predictors_hold_their_tokenizer() -> None:
     task = classifier()
     expected = attention(task.encoder, TOKENIZER, TEXT).attentions
@@ -83,6 +87,7 @@ def test_layers_and_heads_are_counted_from_zero() -> None:
             attention(task, None, TEXT, **wrong)
 
 
+@one_backend
 def test_long_texts(monkeypatch: pytest.MonkeyPatch) -> None:
     task = classifier()
     assert len(attention(task, None, "a " * 50).tokens) == 24
@@ -97,60 +102,6 @@ def test_long_texts(monkeypatch: pytest.MonkeyPatch) -> None:
         attention(task, None, "a " * 50)
 
 
+@one_backend
 def test_an_empty_text() -> None:
     assert attention(classifier(), None, "").tokens == ["[CLS]", "[SEP]"]
-
-
-# === In a browser ===
-
-
-@pytest.fixture
-def file(tmp_path: Path) -> Path:
-    return attention(classifier(), None, HOSTILE).save(tmp_path / "a.html")
-
-
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_hovering_shows_the_lines_of_a_token(file: Path, scheme: Any) -> None:
-    with page(file, color_scheme=scheme) as opened:
-        names = opened.locator("#from span").all_inner_texts()
-        assert names == attention(classifier(), None, HOSTILE).labels
-        everything = opened.locator("#drawing path").count()
-        opened.locator("#from button").nth(1).hover()
-        status = opened.locator("#status").inner_text()
-        assert re.match(r"“a” attends to: .* \d\.\d\d", status)
-        lines = opened.locator("#drawing path").count()
-        assert 0 < lines <= len(names) < everything
-        opened.locator("#to button").nth(2).focus()
-        assert "gets attention from" in opened.locator("#status").inner_text()
-        background = opened.evaluate("getComputedStyle(document.body).backgroundColor")
-        assert (background == "rgb(255, 255, 255)") is (scheme == "light")
-
-
-def test_layers_and_heads_are_chosen(file: Path) -> None:
-    with page(file, viewport={"width": 390, "height": 800}) as opened:
-        assert opened.locator("#overview button").count() == 4
-        opened.locator("#overview button").nth(1).click()
-        assert (opened.locator("#layer").input_value(), opened.locator("#head").input_value()) == (
-            "0",
-            "1",
-        )
-        opened.keyboard.press("ArrowDown")
-        assert opened.locator("#layer").input_value() == "1"
-        assert opened.evaluate("document.activeElement.title") == "layer 1, head 1"
-        opened.locator("#head").select_option("")
-        assert opened.locator('#overview [aria-pressed="true"]').count() == 2
-        opened.locator("#special").check()
-        assert opened.locator("#from button").first.is_hidden()
-        width = opened.evaluate("document.documentElement.scrollWidth")
-        assert width <= 390
-
-
-def test_two_pictures_in_one_notebook(tmp_path: Path) -> None:
-    picture: AttentionPicture = attention(classifier(), None, TEXT)
-    both = tmp_path / "both.html"
-    both.write_text(f"<meta charset=utf-8>{picture._repr_html_() * 2}", encoding="utf-8")
-    with page(both) as opened:
-        for number in range(2):
-            frame = opened.frame_locator("iframe").nth(number)
-            frame.locator("#from button").nth(1).hover()
-            assert "“a” attends to" in frame.locator("#status").inner_text()

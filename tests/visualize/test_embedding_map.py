@@ -14,7 +14,7 @@ from bert_keras.errors import NumericError
 from bert_keras.models import BertEncoder
 from bert_keras.visualize import embeddings
 from tests.contracts import as_trained
-from tests.visualize.pictures import CONFIG, HOSTILE, TOKENIZER, classifier, page
+from tests.visualize.pictures import CONFIG, TOKENIZER, classifier, one_backend
 
 pytest.importorskip("sklearn")
 TEXTS = ["a b", "a c", "b c", "d e f", "d g", "e g h"]
@@ -44,6 +44,7 @@ def test_the_same_map_again(method: Any) -> None:
     assert first.html == again.html
 
 
+@one_backend
 def test_every_kind_of_model() -> None:
     encoder = as_trained(BertEncoder(CONFIG))
     sentences = SentenceEncoder(encoder, tokenizer=TOKENIZER)
@@ -117,20 +118,3 @@ def test_the_projector_gets_the_vectors(tmp_path: Path) -> None:
         np.loadtxt(folder / "tensors.tsv", delimiter="\t"), VECTORS, rtol=1e-5
     )
     assert (folder / "metadata.tsv").read_text(encoding="utf-8").count("\n") == 13
-
-
-def test_hovering_shows_a_text(tmp_path: Path) -> None:
-    texts = [HOSTILE, *NAMES[1:]]
-    labels = ["x" if n % 2 else "<b>y" for n in range(12)]
-    path = embeddings(VECTORS, texts, labels).save(tmp_path / "a.html")
-    with page(path, color_scheme="dark") as opened:
-        points = opened.locator("#drawing path")
-        assert points.count() == 12
-        points.first.hover()
-        assert opened.locator("#tip").inner_text() == f"<b>y\n{HOSTILE}"
-        opened.locator("#legend button").first.click()
-        assert points.first.is_hidden()
-        assert points.nth(1).is_visible()
-        opened.locator("#find").fill("text 11")
-        assert opened.locator("#found").inner_text() == "1 of 12 texts"
-        assert opened.locator("#drawing path.faint").count() == 11

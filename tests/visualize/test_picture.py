@@ -16,7 +16,7 @@ from bert_keras import visualize
 from bert_keras.errors import UsageError
 from bert_keras.visualize import Picture
 from bert_keras.visualize.picture import checked_ending, document, json_in_html
-from tests.visualize.pictures import HOSTILE, TOKENIZER, classifier
+from tests.visualize.pictures import HOSTILE, TOKENIZER, classifier, one_backend
 
 VECTORS = np.random.default_rng(0).normal(size=(3, 4))
 PICTURES: dict[str, Any] = {
@@ -37,6 +37,7 @@ def picture(request: pytest.FixtureRequest) -> Picture:
     return PICTURES[request.param]()
 
 
+@one_backend
 def test_a_file_by_its_ending(picture: Picture, tmp_path: Path) -> None:
     beginnings = {".html": b"<!DOCTYPE html>", ".png": b"\x89PNG", ".svg": b"<?xml"}
     for ending, beginning in beginnings.items():
@@ -67,6 +68,7 @@ class _Elements(HTMLParser):
         self.attributes |= {name for name, _ in attrs}
 
 
+@one_backend
 def test_a_document_is_whole_and_shows_text_as_text(picture: Picture) -> None:
     """No other file is needed, and no text becomes an element."""
     page = picture.html
@@ -80,6 +82,7 @@ def test_a_document_is_whole_and_shows_text_as_text(picture: Picture) -> None:
     json.loads(data)
 
 
+@one_backend
 def test_a_notebook_shows_it_in_a_frame(picture: Picture) -> None:
     """The frame holds the document, and has no access to the notebook."""
     frame = picture._repr_html_()

@@ -13,9 +13,13 @@ from bert_keras.models import BertEncoder, SequenceClassifier
 from bert_keras.visualize import saliency, token_saliency
 from bert_keras.visualize.token_saliency import SaliencyPicture
 from tests.contracts import FAMILIES, as_trained, numpy
-from tests.visualize.pictures import CONFIG, TOKENIZER, classifier
+from tests.visualize.pictures import CONFIG, TOKENIZER, classifier, one_backend
 
 TEXT = "a b c ab"
+_ONE_BACKEND = [
+    pytest.param(family, marks=one_backend)
+    for family in ("projected", "sinusoidal", "shared_blocks")
+]
 
 
 def _numerical(task: SequenceClassifier, text: str, pair: str | None, label: int) -> np.ndarray:
@@ -41,7 +45,7 @@ def _numerical(task: SequenceClassifier, text: str, pair: str | None, label: int
     return np.array(scores)
 
 
-@pytest.mark.parametrize("family", ["bert", "projected", "sinusoidal", "shared_blocks"])
+@pytest.mark.parametrize("family", ["bert", *_ONE_BACKEND])
 def test_scores_are_those_of_numerical_differences(family: str) -> None:
     config = FAMILIES[family].replace(vocab_size=CONFIG.vocab_size, max_positions=24)
     task = as_trained(SequenceClassifier(BertEncoder(config), 3, tokenizer=TOKENIZER))
@@ -53,7 +57,7 @@ def test_scores_are_those_of_numerical_differences(family: str) -> None:
     np.testing.assert_allclose(picture.scores, expected, rtol=0.02, atol=2e-3)
 
 
-@pytest.mark.parametrize("family", ["bert", "projected"])
+@pytest.mark.parametrize("family", ["bert", _ONE_BACKEND[0]])
 def test_integrated_gradients_add_up(family: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The sum is the logit of the text minus that of the text of [MASK]."""
     config = FAMILIES[family].replace(vocab_size=CONFIG.vocab_size, max_positions=24)
@@ -86,6 +90,7 @@ def test_the_same_vectors_give_the_same_logits_and_leave_no_trace() -> None:
     np.testing.assert_array_equal(numpy(task(x))["label"], before)
 
 
+@one_backend
 def test_labels_and_probabilities() -> None:
     task = classifier()
     best = task.predict_labels([TEXT])[0]
@@ -101,6 +106,7 @@ def test_labels_and_probabilities() -> None:
             saliency(task, TEXT, label=label)
 
 
+@one_backend
 def test_other_problems() -> None:
     number = saliency(classifier(labels=None, num_classes=1), TEXT)
     assert number.probability is None
@@ -109,6 +115,7 @@ def test_other_problems() -> None:
     assert several.probability == pytest.approx(1 / (1 + np.exp(-several.logit)), abs=1e-5)
 
 
+@one_backend
 def test_a_prompt_and_the_length_of_a_predictor() -> None:
     task = classifier(prompts={"q": "c d "}, default_prompt_name="q")
     assert saliency(task, "a").tokens == ["[CLS]", "c", "d", "a", "[SEP]"]
@@ -119,6 +126,7 @@ def test_a_prompt_and_the_length_of_a_predictor() -> None:
     assert len(saliency(task, "a b", max_length=5).tokens) == 5
 
 
+@one_backend
 def test_a_half_precision_model() -> None:
     encoder = BertEncoder(CONFIG, dtype="mixed_bfloat16")
     task = as_trained(SequenceClassifier(encoder, 2, tokenizer=TOKENIZER))
