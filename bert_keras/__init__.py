@@ -11,7 +11,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from bert_keras import export, sklearn
+    from bert_keras import export, sklearn, visualize
     from bert_keras.checkpoints import to_keras_hub
     from bert_keras.config import BertConfig
     from bert_keras.layers import SavedModelLayer
@@ -63,9 +63,10 @@ __all__ = [
     "save_checkpoint",
     "sklearn",
     "to_keras_hub",
+    "visualize",
 ]
 
-_MODULES = ("export", "sklearn")
+_MODULES = ("export", "sklearn", "visualize")
 _HOMES = {
     "PRESETS": "presets",
     "BertConfig": "config",

@@ -13,7 +13,7 @@ from typing import Annotated, Any
 
 import typer
 
-from bert_keras import cli_export, cli_serve, escaping, file_io, presets
+from bert_keras import cli_export, cli_serve, cli_visualize, escaping, file_io, presets
 from bert_keras.errors import (
     ArtifactError,
     DataError,
@@ -93,6 +93,7 @@ app = typer.Typer(
 )
 _CHECKPOINTS, _PRODUCTION = "Checkpoints", "Production"
 register_programs(app)
+app.add_typer(cli_visualize.app, name="visualize", rich_help_panel=USE)
 app.command(rich_help_panel=_PRODUCTION)(cli_export.export)
 app.command(rich_help_panel=_PRODUCTION)(cli_export.serve_check)
 app.command(rich_help_panel=_PRODUCTION)(cli_serve.serve)

@@ -25,9 +25,11 @@ PRINTED = {
     "compare_sst2.keras_hub_peer": "5 lines, ",
     "compare_sst2.ours": "4 lines, ",
     "compare_sst2.tfidf": "accuracy 1.0000",
+    "compare_saliency": "integrated_gradients",
     "continue_pretraining": "after: validation loss",
     "distil_and_quantise": "int8: ",
     "find_entities": "LOC (",
+    "make_pictures": "saliency.png",
     "onnx_entities": "LOC (",
     "pretrain_on_folder": "nsp_accuracy",
     "search_sentences": "1,000 texts in ",
@@ -56,7 +58,7 @@ def required(request: pytest.FixtureRequest) -> None:
         request.getfixturevalue("keras_hub")
     if name == "onnx_entities":
         pytest.importorskip("onnxruntime")
-    if name == "compare_sst2.tfidf":
+    if name in ("compare_sst2.tfidf", "make_pictures"):
         pytest.importorskip("sklearn")
 
 

@@ -46,6 +46,7 @@ PUBLIC = {
     "save_checkpoint",
     "sklearn",
     "to_keras_hub",
+    "visualize",
 }
 METHODS = {
     "BertEncoder": {"from_preset", "save_to_preset"},

@@ -23,6 +23,7 @@ from bert_keras.layers.core import (
 from bert_keras.layers.serialization import SerializableLayer, build_once
 
 _is_training: ContextVar[bool] = ContextVar("is_training", default=False)
+_token_vectors: ContextVar[Any] = ContextVar("token_vectors", default=None)
 
 
 @contextmanager
@@ -36,6 +37,23 @@ def in_training(is_training: bool) -> Iterator[None]:
         yield
     finally:
         _is_training.reset(token)
+
+
+@contextmanager
+def token_vectors_from(vectors: Any) -> Iterator[None]:
+    """Replace the rows that embeddings within this context read from their token table.
+
+    A model that is called eagerly in this context is a function of the vectors, so that its outputs
+    can be differentiated with respect to them. A compiled function ignores the context.
+
+    Args:
+        vectors: floats [batch, length, embedding_size], in place of the rows of `token_ids`.
+    """
+    token = _token_vectors.set(vectors)
+    try:
+        yield
+    finally:
+        _token_vectors.reset(token)
 
 
 @keras.saving.register_keras_serializable(package="bert_keras")
@@ -150,7 +168,11 @@ class BertEmbeddings(SerializableLayer):
                 f"The model has {self.max_positions} positions, but the rows of token_ids have "
                 f"{length} tokens. Shorten the texts, as with max_length={self.max_positions}."
             )
-        x = self._rows(self.token, token_ids, training)
+        vectors = _token_vectors.get()
+        if vectors is None:
+            x = self._rows(self.token, token_ids, training)
+        else:
+            x = ops.cast(vectors, self.compute_dtype)
         if self.position is not None:
             x = x + self._positions(self.position, token_ids, position_ids, training)
         if self.segment is not None:

@@ -3,7 +3,9 @@
 from bert_keras.metrics.question_answering import cmrc_scores, squad_scores
 from bert_keras.metrics.sentence_similarity import pearson, spearman
 from bert_keras.metrics.text_classification import (
+    Calibration,
     accuracy,
+    calibration,
     confusion_matrix,
     f1,
     matthews,
@@ -12,8 +14,10 @@ from bert_keras.metrics.text_classification import (
 from bert_keras.metrics.token_classification import EntitySpan, entity_scores, entity_spans
 
 __all__ = [
+    "Calibration",
     "EntitySpan",
     "accuracy",
+    "calibration",
     "cmrc_scores",
     "confusion_matrix",
     "entity_scores",

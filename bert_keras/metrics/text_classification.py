@@ -14,7 +14,7 @@ import importlib
 import warnings
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -228,6 +228,58 @@ def _require_all(occurring: Sequence[Any], labels: Sequence[Any]) -> None:
             f"`labels` lacks {unknown[0]!r}, which occurs in `true` or `predicted`. "
             f"Received: labels={list(labels)}. Add it to `labels`."
         )
+
+
+class Calibration(NamedTuple):
+    """Probabilities of answers beside the share of right answers, in bins of equal width.
+
+    Attributes:
+        confidence: mean probability of the answers in each bin: float64 [bins]; NaN without any.
+        accuracy: share of the answers in each bin that are right; NaN without any.
+        counts: number of answers in each bin: int64 [bins].
+        error: expected calibration error, from 0 to 1.
+    """
+
+    confidence: np.ndarray
+    accuracy: np.ndarray
+    counts: np.ndarray
+    error: float
+
+
+def calibration(confidence: ArrayLike, is_right: ArrayLike, bins: int = 10) -> Calibration:
+    """Compare probabilities of answers with the share of right answers (Guo et al., 2017, §2).
+
+    The expected calibration error is the mean, over all answers, of the difference between the
+    share of right answers in a bin and the mean probability in it.
+
+    Args:
+        confidence: probability that the model gives to each of its answers, from 0 to 1: [answers].
+        is_right: True for each right answer: [answers].
+        bins: number of bins, which divide 0 to 1 equally.
+
+    Raises:
+        ValueError: if the lengths differ, there are no answers, or a probability is out of range.
+    """
+    scores = np.asarray(confidence, np.float64)
+    right = np.asarray(is_right, np.float64)
+    if scores.ndim != 1 or scores.shape != right.shape or not len(scores):
+        raise ValueError(
+            "Every answer needs one probability. "
+            f"Received: arrays {list(scores.shape)} and {list(right.shape)}"
+        )
+    # A softmax in float32 may exceed 1 by its rounding.
+    if not ((scores >= 0) & (scores <= 1 + 1e-5)).all():
+        raise ValueError(
+            "A probability must be from 0 to 1. "
+            f"Received: values from {scores.min():g} to {scores.max():g}"
+        )
+    number = np.minimum((scores * bins).astype(np.int64), bins - 1)
+    counts = np.bincount(number, minlength=bins)
+    some = np.where(counts, counts, np.nan)
+    mean = np.bincount(number, scores, minlength=bins) / some
+    share = np.bincount(number, right, minlength=bins) / some
+    error = float(np.nansum(counts * np.abs(share - mean)) / len(scores))
+    return Calibration(mean, share, counts, error)
 
 
 def quietly(score: Callable[..., Any], *values: Any, **options: Any) -> Any:

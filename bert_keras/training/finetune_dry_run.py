@@ -184,7 +184,14 @@ def files_of_run(recipe: FinetuneRecipe) -> list[str]:
     seeds = [folder.of_seed(recipe.seed + number).name for number in range(recipe.seeds)]
     if len(seeds) > _SHOWN:
         seeds = [seeds[0], "…", seeds[-1]]
-    left_out = () if finetuning.has_confusion else ("confusion matrix",)
+    left_out = [
+        name
+        for name, is_there in (
+            ("confusion matrix", finetuning.has_confusion),
+            ("reliability diagram", finetuning.has_confidences),
+        )
+        if not is_there
+    ]
     last = files_of_steps([step for step in STEPS if step.name not in left_out])
     last = [
         f"predictions.{finetuning.extension}" if "predictions." in name else name for name in last

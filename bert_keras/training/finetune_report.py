@@ -11,11 +11,13 @@ from pathlib import Path
 from typing import Any
 
 import keras
+import numpy as np
 from rich.table import Table
 
 from bert_keras import escaping, file_io, presets
 from bert_keras.errors import Step, run_steps
 from bert_keras.escaping import markdown, markdown_block
+from bert_keras.metrics import Calibration, calibration
 from bert_keras.tokenizers import Tokenizer
 from bert_keras.training import machine, progress
 from bert_keras.training.best_checkpoint import (
@@ -27,7 +29,12 @@ from bert_keras.training.best_checkpoint import (
 from bert_keras.training.finetune_data import Data
 from bert_keras.training.finetune_recipe import FinetuneRecipe
 from bert_keras.training.finetune_seed import open_best
-from bert_keras.training.plots import confusion_picture, curve_picture
+from bert_keras.training.plots import (
+    confusion_picture,
+    curve_picture,
+    length_picture,
+    reliability_picture,
+)
 from bert_keras.training.pretrain_report import markdown_table
 from bert_keras.training.progress import clock
 from bert_keras.training.run import AGAIN
@@ -35,6 +42,7 @@ from bert_keras.training.run_folder import FinetuneFolder, TrainingFiles
 from bert_keras.training.tasks import Evaluation, FinetuningTask
 
 _SHOWN = 200  # characters of an example
+_MEASURED = 20_000  # examples whose lengths are drawn, evenly spread over all
 # Mosbach et al., 2021 (arXiv:2006.04884) call such runs failed.
 _CONSTANT = "predicts one label for all examples"
 
@@ -90,6 +98,8 @@ class _Trained:
     task: Any = None
     evaluation: Evaluation | None = None
     pictures: set[str] = dataclasses.field(default_factory=set)
+    calibration: Calibration | None = None
+    lengths: np.ndarray | None = None  # of a sample of the training rows, in tokens
 
 
 def _open(trained: _Trained) -> None:
@@ -175,6 +185,30 @@ def _draw_confusion(trained: _Trained) -> None:
         trained.pictures.add(trained.folder.confusion.name)
 
 
+def _draw_reliability(trained: _Trained) -> None:
+    """Draw the reliability diagram into reliability.png, for tasks with probabilities."""
+    if trained.evaluation is None or trained.evaluation.confidences is None:
+        return
+    confidence, is_right = trained.evaluation.confidences
+    if len(confidence):
+        trained.calibration = calibration(confidence, is_right)
+        reliability_picture(trained.calibration, trained.folder.reliability)
+        trained.pictures.add(trained.folder.reliability.name)
+
+
+def _draw_lengths(trained: _Trained) -> None:
+    """Draw a histogram of the training rows' lengths in tokens into lengths.png."""
+    finetuning, train = trained.finetuning, trained.data.train
+    if len(train) > _MEASURED:
+        numbers = np.linspace(0, len(train) - 1, _MEASURED).astype(int)
+        train = finetuning.take(train, numbers.tolist())
+    lengths = finetuning.row_lengths(trained.tokenizer, train)
+    if lengths is not None and len(lengths):
+        trained.lengths = lengths
+        length_picture(lengths, trained.recipe.max_length, trained.folder.lengths)
+        trained.pictures.add(trained.folder.lengths.name)
+
+
 def _write_report(trained: _Trained) -> None:
     """Write report.md."""
     file_io.write_text(trained.folder.report, "\n".join([*_report(trained), ""]))
@@ -208,6 +242,13 @@ STEPS = (
     Step("predictions", _write_predictions, needs=("measurement",), writes=("predictions.*",)),
     Step("curve", _draw_curve, writes=("curve.png",)),
     Step("confusion matrix", _draw_confusion, needs=("measurement",), writes=("confusion.png",)),
+    Step(
+        "reliability diagram",
+        _draw_reliability,
+        needs=("measurement",),
+        writes=("reliability.png",),
+    ),
+    Step("length histogram", _draw_lengths, writes=("lengths.png",)),
     Step("report", _write_report, writes=("report.md",)),
     Step("summary", _print),
 )
@@ -256,6 +297,7 @@ def _report(trained: _Trained) -> list[str]:
     if trained.folder.confusion.name in trained.pictures:
         picture = f"![Confusion matrix]({trained.folder.confusion.name})"
         lines += ["", "## Confusion matrix", "", picture]
+    lines += _reliability(trained)
     if evaluation is not None and evaluation.worst:
         lines += ["", "## The worst answers", ""]
         lines += ["Errors of the best seed, the largest error first.", ""]
@@ -269,7 +311,45 @@ def _report(trained: _Trained) -> list[str]:
             for worst in evaluation.worst
         ]
         lines += markdown_table(rows, ("example", "right", "answered", "error"))
+    lines += _lengths(trained)
     return lines + _settings(trained.folder.values(recipe), data, good, trained.command)
+
+
+def _reliability(trained: _Trained) -> list[str]:
+    """Return the lines on the probabilities of the answers, with the reliability diagram."""
+    found, name = trained.calibration, trained.folder.reliability.name
+    if found is None or name not in trained.pictures:
+        return []
+    error = f"{found.error:.4f}"
+    return [
+        "",
+        "## Reliability",
+        "",
+        f"Expected calibration error: **{error}** of {int(found.counts.sum()):,} answers in "
+        f"{len(found.counts)} bins (Guo et al., 2017). It is the mean difference between the "
+        "probability of an answer and the share of right answers. 0 is calibrated.",
+        "",
+        f"![Reliability diagram: the expected calibration error is {error}]({name})",
+    ]
+
+
+def _lengths(trained: _Trained) -> list[str]:
+    """Return the lines on the lengths of the training rows, with the histogram."""
+    lengths, name = trained.lengths, trained.folder.lengths.name
+    if lengths is None or name not in trained.pictures:
+        return []
+    limit = trained.recipe.max_length
+    longer = int((lengths > limit).sum())
+    share = f"{longer:,} of {len(lengths):,} training rows ({longer / len(lengths):.1%})"
+    return [
+        "",
+        "## Lengths",
+        "",
+        f"{share} have more tokens than max_length={limit}. The median is "
+        f"{int(np.median(lengths)):,} tokens, the largest number {int(lengths.max()):,}.",
+        "",
+        f"![Histogram of the training rows by tokens: {share} exceed {limit}]({name})",
+    ]
 
 
 def _title(recipe: FinetuneRecipe) -> str:

@@ -1,4 +1,4 @@
-"""Pictures of a run: loss and accuracy over the steps, and confusion matrices."""
+"""Pictures of a run: its curves, confusion matrices, calibration, and lengths of its rows."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import numpy as np
 
 from bert_keras import file_io
 from bert_keras.features import PAIR_LOSSES
+from bert_keras.metrics import Calibration
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -121,6 +122,7 @@ def _series(metrics: Sequence[Mapping[str, float]], name: str) -> tuple[list[flo
 
 
 _MOST_COLORS = 10  # number of colours in the palette "tab10"
+_MOST_BARS = 60  # of a histogram
 _MOST_NAMES = 30  # number of labels whose names fit beside a matrix
 
 
@@ -177,6 +179,71 @@ def confusion_picture(names: Sequence[str], counts: np.ndarray, path: Path) -> N
     _save(figure, path)
 
 
+def reliability_picture(calibration: Calibration, path: Path) -> None:
+    """Draw probabilities of answers beside the share of right answers, and how many there are.
+
+    Args:
+        calibration: the bins, of `metrics.calibration`.
+        path: file of the PNG.
+    """
+    figure, axes = _figure(2, height_ratios=(3, 1))
+    above, below = axes
+    count = len(calibration.counts)
+    centres, width = (np.arange(count) + 0.5) / count, 0.92 / count
+    above.plot([0, 1], [0, 1], color=_LINE, linestyle="--", linewidth=1.2, label="calibrated")
+    above.bar(centres, calibration.accuracy, width, color=_TRAIN, label="share of right answers")
+    known = calibration.counts > 0
+    points = calibration.confidence[known], calibration.accuracy[known]
+    above.plot(*points, "o", color=_VALIDATION, ms=5, label="mean probability in the bin")
+    above.set_ylabel("share of right answers")
+    above.set_ylim(0, 1.02)
+    below.bar(centres, calibration.counts, width, color=_TRAIN)
+    below.set_ylabel("answers")
+    below.set_xlabel("probability of the answer")
+    below.set_xlim(0, 1)
+    figure.suptitle(f"expected calibration error {calibration.error:.3f}", fontsize=11)
+    above.legend(frameon=False, loc="upper left")
+    for panel in axes:
+        panel.grid(alpha=0.25)
+        panel.set_axisbelow(True)
+        panel.spines[["top", "right"]].set_visible(False)
+    _save(figure, path)
+
+
+def length_picture(lengths: np.ndarray, limit: int, path: Path) -> None:
+    """Draw a histogram of rows by their number of tokens, with the limit that cuts them.
+
+    Args:
+        lengths: number of tokens of each row, int [rows].
+        limit: most tokens of a row; later ones are cut off.
+        path: file of the PNG.
+    """
+    from matplotlib.ticker import MaxNLocator
+
+    figure, axes = _figure(1)
+    most = max(2 * limit, int(np.percentile(lengths, 99)))
+    is_open = bool((lengths > most).any())
+    shown = np.minimum(lengths, most)
+    step = max(1, -(-int(shown.max()) // _MOST_BARS))
+    # The limit lies between two bars.
+    edges = np.arange((limit + 1) % step - step, int(shown.max()) + step + 1, step) - 0.5
+    axes.hist(shown, edges, color=_TRAIN, edgecolor="white", linewidth=0.4)
+    longer = float(np.mean(lengths > limit))
+    label = f"max_length={limit}: {longer:.1%} of the rows are longer"
+    axes.axvline(limit + 0.5, color=_VALIDATION, linestyle="--", linewidth=1.6, label=label)
+    last = f"; the last bar has all rows from {int(edges[-2] + 0.5):,} tokens" if is_open else ""
+    axes.set_xlabel(f"tokens of a row, with special tokens{last}")
+    axes.set_ylabel("rows")
+    axes.xaxis.set_major_locator(MaxNLocator("auto", integer=True))
+    axes.yaxis.set_major_locator(MaxNLocator("auto", integer=True))
+    axes.set_xlim(left=0)
+    axes.grid(alpha=0.25, axis="y")
+    axes.set_axisbelow(True)
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.legend(frameon=False)
+    _save(figure, path)
+
+
 def _colors(count: int) -> list[Any]:
     """Return `count` different colours of Matplotlib."""
     from matplotlib import colormaps
@@ -186,12 +253,15 @@ def _colors(count: int) -> list[Any]:
     return [colormaps["turbo"](share) for share in np.linspace(0.05, 0.95, count)]
 
 
-def _figure(panels: int) -> tuple[Any, Any]:
-    """Return a Matplotlib figure and its axes, one panel above the other."""
+def _figure(panels: int, **options: Any) -> tuple[Any, Any]:
+    """Return a Matplotlib figure and its axes, one panel above the other.
+
+    `options` are those of `Figure.subplots`.
+    """
     # Not pyplot, which would choose a backend for the whole process and keep the figure.
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(8, 6), dpi=120, layout="constrained")
     FigureCanvasAgg(figure)
-    return figure, figure.subplots(panels, sharex=panels > 1)
+    return figure, figure.subplots(panels, sharex=panels > 1, **options)

@@ -269,7 +269,7 @@ class FinetuneFolder(RunFolder):
 
         .quicktest/            made-up examples and models, where --quicktest was given a folder
         seed-<n>/              the files of a training, best/, result.json
-        curve.png, confusion.png
+        curve.png, confusion.png, reliability.png, lengths.png
         predictions.<form>     of the best seed on the validation examples
         metrics.json           its seed and metrics
         predictor.json         options of its answers, for `Predictor.from_preset`
@@ -285,6 +285,7 @@ class FinetuneFolder(RunFolder):
         super().__init__(recipe, temporary)
         self.curve = self.path / "curve.png"
         self.confusion = self.path / "confusion.png"
+        self.reliability, self.lengths = self.path / "reliability.png", self.path / "lengths.png"
         self.metrics = self.path / "metrics.json"
 
     def of_seed(self, seed: int) -> Path:

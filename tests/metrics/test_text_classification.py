@@ -159,3 +159,36 @@ def test_a_missing_library_is_named(
     monkeypatch.setitem(sys.modules, library, None)
     with pytest.raises(ImportError, match=rf'{name}: pip install "bert-keras\[finetune\]"'):
         call()
+
+
+# === Calibration
+
+
+def test_calibration_by_hand() -> None:
+    found = metrics.calibration([0.55, 0.58, 0.95, 1.0], [True, False, True, True])
+    assert found.counts.tolist() == [0, 0, 0, 0, 0, 2, 0, 0, 0, 2]
+    np.testing.assert_allclose(found.confidence[[5, 9]], [0.565, 0.975])
+    np.testing.assert_allclose(found.accuracy[[5, 9]], [0.5, 1.0])
+    assert np.isnan(found.accuracy[[0, 4, 8]]).all()
+    assert found.error == pytest.approx((0.065 + 0.025) / 2)
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.lists(st.tuples(st.floats(0, 1), st.booleans()), min_size=1), st.integers(1, 20))
+def test_calibration_by_a_second_formula(answers: list[tuple[float, bool]], bins: int) -> None:
+    """The error is the sum over the bins of |right answers - sum of probabilities| / answers."""
+    found = metrics.calibration(*zip(*answers, strict=True), bins=bins)  # pyright: ignore[reportArgumentType]
+    total = 0.0
+    for number in range(bins):
+        inside = [(p, r) for p, r in answers if min(int(p * bins), bins - 1) == number]
+        total += abs(sum(r for _, r in inside) - sum(p for p, _ in inside))
+    assert found.error == pytest.approx(total / len(answers), abs=1e-12)
+    assert found.counts.sum() == len(answers)
+    assert 0 <= found.error <= 1
+
+
+@pytest.mark.parametrize("wrong", [([], []), ([0.5], [1, 0]), ([[0.5]], [[1]]), ([1.1], [1])])
+def test_no_calibration(wrong: Any) -> None:
+    with pytest.raises(ValueError, match="probability"):
+        metrics.calibration(*wrong)
+    assert metrics.calibration([1 + 1e-7], [1]).error < 1e-6  # a softmax in float32

@@ -37,6 +37,8 @@ def test_every_task(task: str, finetuned: Callable[[str], Path]) -> None:
     )
     recipe = recipe_of(folder)
     assert recipe is not None
+    assert (folder / "reliability.png").exists() == task_of(recipe).has_confidences
+    assert (folder / "lengths.png").exists()
     kind = task_of(recipe, _json(folder / "metrics.json")["metrics"])
     assert (folder / f"predictions.{kind.extension}").stat().st_size
     card = _json(folder / "metrics.json")

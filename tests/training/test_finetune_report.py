@@ -9,6 +9,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 
 from bert_keras.training import finetune_report
@@ -37,6 +38,12 @@ class _Kind:
 
     def write(self, path: Path, _data: Any, _predictions: Any) -> None:
         path.touch()
+
+    def take(self, data: Any, numbers: list[int]) -> Any:
+        return [data[number] for number in numbers]
+
+    def row_lengths(self, _tokenizer: Any, data: Any) -> np.ndarray:
+        return np.array(data)
 
 
 class _Saved:
@@ -135,3 +142,30 @@ def test_a_seed_that_predicts_one_label_is_named(tmp_path: Path, monkeypatch, ca
     assert "Seed 0 predicts" not in report
     assert "0.6000 ± 0.4243" in report
     assert "predicts one label for all examples" in capsys.readouterr().out
+
+
+def test_the_lengths_of_the_rows(tmp_path: Path, monkeypatch) -> None:
+    """They are of 1,000 rows with 0 to 999 tokens."""
+    report, _ = _finish(
+        tmp_path, monkeypatch, [_result(0, f1=0.9)], Evaluation({"f1": 0.9}, []), max_length=100
+    )
+    share = "899 of 1,000 training rows (89.9%)"
+    assert f"{share} have more tokens than max_length=100. The median is 499 tokens" in report
+    assert f"![Histogram of the training rows by tokens: {share} exceed 100](lengths.png)" in report
+    assert (tmp_path / "lengths.png").is_file()
+    assert "Reliability" not in report
+
+
+def test_of_many_rows_a_sample_is_measured(tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setattr(finetune_report, "_MEASURED", 10)
+    report, _ = _finish(tmp_path, monkeypatch, [_result(0, f1=0.9)], Evaluation({"f1": 0.9}, []))
+    assert " of 10 training rows" in report
+
+
+def test_the_reliability_of_probabilities(tmp_path: Path, monkeypatch) -> None:
+    found = Evaluation({"f1": 0.9}, [], confidences=(np.array([0.95, 0.95]), np.array([1, 0])))
+    report, _ = _finish(tmp_path, monkeypatch, [_result(0, f1=0.9)], found)
+    assert "Expected calibration error: **0.4500** of 2 answers in 10 bins" in report
+    alternative = "Reliability diagram: the expected calibration error is 0.4500"
+    assert f"![{alternative}](reliability.png)" in report
+    assert (tmp_path / "reliability.png").is_file()

@@ -103,6 +103,8 @@ def test_the_report_of_a_fine_tuning(name: str, tmp_path: Path) -> None:
         command="x",
         evaluation=Evaluation({name: 0.5}, [], [HardExample(1.0, name, name, name)]),
         pictures={"curve.png"},
+        calibration=None,
+        lengths=None,
     )
     steps = {step.name: step for step in finetune_report.STEPS}
     steps["report"].run(trained)

@@ -13,7 +13,14 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
-from bert_keras.training.plots import confusion_picture, curve_picture, loss_picture
+from bert_keras.metrics import calibration
+from bert_keras.training.plots import (
+    confusion_picture,
+    curve_picture,
+    length_picture,
+    loss_picture,
+    reliability_picture,
+)
 
 _METRICS = [
     {"step": 50, "loss": 9.0, "mlm_loss": 8.3, "nsp_accuracy": 0.5, "mlm_accuracy": 0.1},
@@ -158,10 +165,42 @@ def test_confusion_of_few_and_of_many_labels(count: int, tmp_path: Path) -> None
     assert _size(tmp_path / "c.png") == (960, 720)
 
 
+def test_a_reliability_diagram_shows_every_bin(tmp_path: Path, figures: list) -> None:
+    reliability_picture(calibration([0.95, 0.95, 0.55], [1, 0, 1]), tmp_path / "r.png")
+    above, below = figures[0].axes
+    heights = [patch.get_height() for patch in above.patches]
+    assert [heights[5], heights[9]] == [1.0, 0.5]
+    assert [patch.get_height() for patch in below.patches] == [0, 0, 0, 0, 0, 1, 0, 0, 0, 2]
+    points = next(line for line in above.lines if line.get_marker() == "o")
+    np.testing.assert_allclose(points.get_data(), [[0.55, 0.95], [1.0, 0.5]])
+    assert figures[0].get_suptitle() == "expected calibration error 0.450"
+    assert _size(tmp_path / "r.png") == (960, 720)
+
+
+def test_lengths_beside_their_limit(tmp_path: Path, figures: list) -> None:
+    length_picture(np.array([3, 3, 5, 9]), 5, tmp_path / "l.png")
+    length_picture(np.array([*range(1, 300), 5_000]), 16, tmp_path / "m.png")
+    axes, other = (figure.axes[0] for figure in figures)
+    bars = {round(bar.get_x() + 0.5): bar.get_height() for bar in axes.patches if bar.get_height()}
+    assert bars == {3: 2, 5: 1, 9: 1}
+    assert [line.get_label() for line in axes.lines] == [
+        "max_length=5: 25.0% of the rows are longer"
+    ]
+    assert axes.lines[0].get_xdata()[0] == 5.5
+    assert sum(bar.get_height() for bar in other.patches) == 300
+    assert len(other.patches) <= 62
+    limits = [round(bar.get_x(), 6) for bar in other.patches]
+    assert other.lines[0].get_xdata()[0] in limits
+    assert "the last bar has all rows from" in other.get_xlabel()
+    assert "last bar" not in axes.get_xlabel()
+
+
 _PICTURES: dict[str, Callable[[Path], object]] = {
     "loss": lambda path: loss_picture(_METRICS, path),
     "curve": lambda path: curve_picture({0: [(1, 1.0, 0.5)]}, "f1", path),
     "confusion": lambda path: confusion_picture(["a", "b"], np.eye(2, dtype=int), path),
+    "reliability": lambda path: reliability_picture(calibration([0.5], [True]), path),
+    "lengths": lambda path: length_picture(np.array([3]), 8, path),
 }
 
 

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
+import numpy as np
+
 from bert_keras import metrics
 from bert_keras.data import Choices, SupervisedExamples, choice_examples, read_choices
 from bert_keras.errors import DataError
@@ -18,6 +20,7 @@ from bert_keras.training.tasks.task import (
     Evaluation,
     FinetuningTask,
     HardExample,
+    lengths_of,
     table_options,
     text_head,
     write_glue,
@@ -52,6 +55,20 @@ class MultipleChoiceTask(FinetuningTask):
                 "without an answer. Name the column of the right choice with answer=."
             )
 
+    @property
+    def has_confidences(self) -> bool:
+        """True: the best choice has a probability."""
+        return True
+
+    def row_lengths(self, tokenizer: Tokenizer, data: Choices) -> np.ndarray:
+        """Return the number of tokens of each prompt with each of its options."""
+        prompts = [
+            prompt
+            for prompt, options in zip(data.prompts, data.options, strict=True)
+            for _ in options
+        ]
+        return lengths_of(tokenizer, prompts, [text for row in data.options for text in row])
+
     def build(self, encoder: BertEncoder, labels: list[str] | None) -> Task:
         """Return a model that scores every choice."""
         del labels
@@ -78,7 +95,11 @@ class MultipleChoiceTask(FinetuningTask):
             if choice.index != index
         ]
         measured = {"accuracy": metrics.accuracy(right, answered)}
-        return Evaluation(measured, list(map(str, answered)), worst)
+        confidences = (
+            np.array([choice.score for choice in choices]),
+            np.array(right) == np.array(answered),
+        )
+        return Evaluation(measured, list(map(str, answered)), worst, confidences=confidences)
 
     def predict(self, predictor: Predictor, data: Choices) -> list[str]:
         """Return the index of the best choice of each row, from 0."""

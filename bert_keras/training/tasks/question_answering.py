@@ -8,6 +8,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
+import numpy as np
+
 from bert_keras import file_io, metrics
 from bert_keras.data import (
     Question,
@@ -20,7 +22,7 @@ from bert_keras.errors import DataError
 from bert_keras.models import BertEncoder, QuestionAnswerer, Task
 from bert_keras.predictor import Answer, Predictor
 from bert_keras.tokenizers import Tokenizer
-from bert_keras.training.tasks.task import GOOD, Evaluation, FinetuningTask, HardExample
+from bert_keras.training.tasks.task import GOOD, Evaluation, FinetuningTask, HardExample, lengths_of
 
 # Value of a recipe -> option of `Predictor.predict_answers`.
 _OPTIONS = {"stride": "stride", "max_question": "max_question", "max_answer": "max_pieces"}
@@ -96,6 +98,11 @@ class QuestionAnsweringTask(FinetuningTask):
         """Return the questions with a known answer, and with `no_answer` the impossible ones."""
         none = self.recipe.no_answer
         return [q for q in data if q.accepted or (none and q.is_impossible)]
+
+    def row_lengths(self, tokenizer: Tokenizer, data: list[Question]) -> np.ndarray:
+        """Return the number of tokens of each question with its whole text."""
+        questions = [question.question for question in data]
+        return lengths_of(tokenizer, questions, [question.context for question in data])
 
     def build(self, encoder: BertEncoder, labels: list[str] | None) -> Task:
         """Return a model that finds start and end of an answer."""

@@ -37,6 +37,7 @@ class SentenceSimilarityTask(TextTask):
     """Task of a `SentenceEncoder`: regression on the cosine of two vectors (SBERT, §3)."""
 
     problem = "regression"
+    reads_apart = True
 
     def check(self, data: Texts, labels: list[str] | None) -> None:
         """Check that there are two or more pairs, and that they have scores."""
@@ -106,6 +107,7 @@ class PairClassificationTask(TextClassificationTask):
     """
 
     problem = "single_label"  # pyright: ignore[reportAssignmentType]
+    reads_apart = True
     answers_pairs = False  # pyright: ignore[reportAssignmentType]
 
     def check(self, data: Texts, labels: list[str] | None) -> None:
@@ -172,6 +174,7 @@ class RetrievalTask(TextTask):
     """
 
     packages: ClassVar[tuple[str, ...]] = ()
+    reads_apart = True
 
     def read(self, path: str, *, labelled: bool = True) -> Texts:
         """Read a table of pairs, which need no label."""

@@ -11,6 +11,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
+import numpy as np
+
 from bert_keras import file_io
 from bert_keras.checkpoints import family_head
 from bert_keras.data import (
@@ -56,12 +58,15 @@ class Evaluation:
         worst: wrong answers in any order; the worst of them are kept, the worst first.
         confusion: names of the labels, and counts [right label, answered label]; None for a task
             without such labels.
+        confidences: probability of each answer, and whether it is right, arrays [answers]; None
+            for a task whose answers have no probabilities.
     """
 
     metrics: Mapping[str, float]
     predictions: Sequence[Any]
     worst: Sequence[HardExample] = ()
     confusion: Any = None
+    confidences: Any = None
 
     def __post_init__(self) -> None:
         """Sort the worst answers, and keep the first of them."""
@@ -116,6 +121,11 @@ class FinetuningTask(abc.ABC):
         return False
 
     @property
+    def has_confidences(self) -> bool:
+        """True if an evaluation has probabilities: each answer is one label of several."""
+        return self.has_confusion
+
+    @property
     def predicts_numbers(self) -> bool:
         """True if the model answers with numbers, so that it has no names of labels."""
         return False
@@ -156,6 +166,21 @@ class FinetuningTask(abc.ABC):
             for name, column in columns.items()
         }
         return dataclasses.replace(data, **taken)
+
+    def row_lengths(self, tokenizer: Tokenizer, data: Any) -> np.ndarray | None:
+        """Return how many tokens the rows of the examples have before any is cut off.
+
+        Special tokens are counted too.
+
+        Args:
+            tokenizer: tokenizer of the model.
+            data: examples, in the form that `read` returns.
+
+        Returns:
+            int64 [rows]; None for a task that does not count them.
+        """
+        del tokenizer, data
+        return None
 
     def labels(self, data: Any) -> list[str] | None:
         """Return the names of the labels; None for a task without labels."""
@@ -205,6 +230,16 @@ class FinetuningTask(abc.ABC):
     @abc.abstractmethod
     def write(self, path: Path, data: Any, predictions: Sequence[Any]) -> None:
         """Write predictions in the official format of the task."""
+
+
+def lengths_of(
+    tokenizer: Tokenizer, texts: Sequence[str], pairs: Sequence[str] | None = None
+) -> np.ndarray:
+    """Return the number of tokens of each text or pair, special tokens included: int64 [texts]."""
+    _, lengths = tokenizer.ragged_ids(texts)
+    if pairs is None:
+        return lengths + tokenizer.scheme.num_added(1)
+    return lengths + tokenizer.ragged_ids(pairs)[1] + tokenizer.scheme.num_added(2)
 
 
 def text_head(
@@ -258,6 +293,7 @@ class TextTask(FinetuningTask):
     """Base of the tasks that read tables of texts."""
 
     problem = "single_label"
+    reads_apart = False  # True where the two texts of a pair are rows of their own
     packages: ClassVar[tuple[str, ...]] = ("scipy", "sklearn")
 
     @property
@@ -277,6 +313,12 @@ class TextTask(FinetuningTask):
             label_separator=recipe.label_separator,
             **table_options(recipe),
         )
+
+    def row_lengths(self, tokenizer: Tokenizer, data: Texts) -> np.ndarray:
+        """Return the number of tokens of each row: a text, or a pair in one row."""
+        if self.reads_apart:
+            return lengths_of(tokenizer, [*data.texts, *(data.pairs or ())])
+        return lengths_of(tokenizer, data.texts, data.pairs)
 
     def split(self, data: Texts, share: float) -> tuple[Texts, Texts]:
         """Draw the share to measure on at random, by `data_seed`.

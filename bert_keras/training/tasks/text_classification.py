@@ -167,6 +167,7 @@ class TextClassificationTask(TextTask):
             answered,
             worst,
             (names, metrics.confusion_matrix(right, answered, names)),
+            (scores.max(axis=-1), np.array(right) == np.array(answered)),
         )
 
     def _of_several(self, data: Texts, scores: np.ndarray, names: list[str]) -> Evaluation:

@@ -46,6 +46,13 @@ class TokenClassificationTask(FinetuningTask):
 
     has_confusion = True  # pyright: ignore[reportAssignmentType]
 
+    def row_lengths(self, tokenizer: Tokenizer, data: TaggedWords) -> np.ndarray:
+        """Return the number of tokens of each sentence."""
+        counts = np.array([len(words) for words in data.words])
+        _, lengths = tokenizer.ragged_ids([word for words in data.words for word in words])
+        sums = np.add.reduceat(lengths, np.cumsum(counts) - counts)
+        return sums + tokenizer.scheme.num_added(1)
+
     def labels(self, data: TaggedWords) -> list[str]:
         """Return O, and B-X and I-X for every type X of the recipe, or else of the examples.
 
@@ -113,7 +120,17 @@ class TokenClassificationTask(FinetuningTask):
             for words, tags, wanted, got in zip(data.words, predicted, right, answered, strict=True)
             if wanted != got
         ]
-        return Evaluation(measured, answered, worst, _confusion(right, answered))
+        confidences = (
+            np.array([tag.score for tags in predicted for tag in tags]),
+            np.array(
+                [
+                    a == b
+                    for tags in zip(right, answered, strict=True)
+                    for a, b in zip(*tags, strict=True)
+                ]
+            ),
+        )
+        return Evaluation(measured, answered, worst, _confusion(right, answered), confidences)
 
     def predict(self, predictor: Predictor, data: TaggedWords) -> list[list[str]]:
         """Return a tag for every word."""

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import importlib.util
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
 from bert_keras.data import Texts
 from bert_keras.errors import UsageError
+from bert_keras.tokenizers import Tokenizer
 from bert_keras.training.finetune_recipe import FinetuneRecipe
 from bert_keras.training.tasks import TASKS, task_of
 from bert_keras.training.tasks.task import shown, write_glue
+
+_TOKENIZER = Tokenizer(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the", "film", "good", "in"])
 
 
 @pytest.mark.parametrize("task", TASKS)
@@ -28,6 +33,22 @@ def test_a_package_that_is_missing_is_named_before_anything_is_done(
             task_of(recipe)
     else:
         task_of(recipe)
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_lengths_are_those_of_the_rows_that_are_not_cut(task: str, tmp_path: Path) -> None:
+    finetuning = task_of(FinetuneRecipe(task=task, max_length=400))
+    values: dict[str, Any] = finetuning.quicktest_data(tmp_path)
+    finetuning = task_of(FinetuneRecipe(task=task, max_length=400, **values))
+    data = finetuning.read(values["train"])
+    examples = finetuning.examples(_TOKENIZER, data, finetuning.labels(data), batch_size=2, seed=0)
+    lengths = finetuning.row_lengths(_TOKENIZER, data)
+    assert lengths is not None
+    # An example of several rows has the length of its longest row.
+    count = len(examples.lengths)
+    is_apart = getattr(finetuning, "reads_apart", False)
+    rows = lengths.reshape(-1, count).T if is_apart else lengths.reshape(count, -1)
+    assert sorted(rows.max(axis=1).tolist()) == sorted(np.ravel(examples.lengths).tolist())
 
 
 # === Tables of texts: reading, splitting, predictions

@@ -1,0 +1,281 @@
+"""`bert-keras visualize`: pictures of attention, of sentence vectors, and of labels' reasons."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from bert_keras import file_io
+from bert_keras.errors import DataError, UsageError
+
+app = typer.Typer(
+    help="Draw attention, a map of texts, or the tokens behind a label, as HTML, PNG or SVG.",
+    no_args_is_help=True,
+)
+
+_Source = Annotated[
+    str, typer.Argument(help="a checkpoint folder with its tokenizer", show_default=False)
+]
+_Out = Annotated[
+    Path, typer.Option("--out", help="file to write: .html, .png or .svg", show_default=False)
+]
+_Text = Annotated[str | None, typer.Argument(help="the text, in quotes", show_default=False)]
+_Pair = Annotated[str | None, typer.Argument(help="a second text, for pairs", show_default=False)]
+_File = Annotated[
+    Path | None, typer.Option("--file", help="read the text from a file, as one text")
+]
+_Length = Annotated[int | None, typer.Option(help="most tokens; later ones are cut off")]
+_Overwrite = Annotated[bool, typer.Option("--overwrite", help="replace the file")]
+_Pickle = Annotated[bool, typer.Option(help="read a pytorch_model.bin")]
+_Trust = Annotated[bool, typer.Option("--trust", help="read a SavedModel from Google")]
+
+_TABLES = (".csv", ".tsv", ".tab", ".jsonl", ".ndjson", ".parquet")
+# Endings by which a word that names no file is a file that is missing, not a text.
+_ENDINGS = re.compile(r"\S*\.(csv|tsv|tab|txt|jsonl?|ndjson|parquet|gz)", re.IGNORECASE)
+
+
+@app.command()
+def attention(
+    source: _Source,
+    out: _Out,
+    text: _Text = None,
+    pair: _Pair = None,
+    file: _File = None,
+    layer: Annotated[
+        int | None, typer.Option(help="layer to show first, from 0; by default the last")
+    ] = None,
+    head: Annotated[
+        int | None, typer.Option(help="head to show first, from 0; by default their mean")
+    ] = None,
+    max_length: _Length = None,
+    overwrite: _Overwrite = False,
+    allow_pickle: _Pickle = False,
+    trust: _Trust = False,
+) -> None:
+    """Draw the attention of every layer and head as lines between tokens."""
+    one = _one_text(text, file)
+    target = _target(out, overwrite)
+    predictor = _open(source, allow_pickle, trust)
+
+    def draw(visualize: Any) -> Any:
+        """Return the picture."""
+        options = {"layer": layer, "head": head, "max_length": max_length}
+        return visualize.attention(predictor, None, one, pair, **options)
+
+    _write(draw, target)
+
+
+@app.command()
+def saliency(
+    source: _Source,
+    out: _Out,
+    text: _Text = None,
+    pair: _Pair = None,
+    file: _File = None,
+    label: Annotated[
+        str | None, typer.Option(help="name of the label; by default the most probable one")
+    ] = None,
+    method: Annotated[
+        str, typer.Option(help="integrated_gradients, or gradient_x_input, which is rougher")
+    ] = "integrated_gradients",
+    max_length: _Length = None,
+    overwrite: _Overwrite = False,
+    allow_pickle: _Pickle = False,
+    trust: _Trust = False,
+) -> None:
+    """Colour the tokens that speak for and against a label of a text classifier."""
+    one = _one_text(text, file)
+    target = _target(out, overwrite)
+    predictor = _open(source, allow_pickle, trust)
+
+    def draw(visualize: Any) -> Any:
+        """Return the picture."""
+        options = {"label": label, "method": method, "max_length": max_length}
+        return visualize.saliency(predictor, one, pair, **options)
+
+    _write(draw, target)
+
+
+@app.command()
+def embeddings(
+    source: _Source,
+    inputs: Annotated[
+        list[str],
+        typer.Argument(
+            help="texts in quotes; files with a text on each line; tables (.csv, .tsv, .jsonl, "
+            ".parquet)",
+            show_default=False,
+        ),
+    ],
+    out: _Out,
+    text: Annotated[str, typer.Option(help="column of the texts in a table")] = "text",
+    label: Annotated[
+        str | None, typer.Option(help="column of labels in a table, which get colours")
+    ] = None,
+    method: Annotated[str, typer.Option(help="pca or tsne")] = "pca",
+    perplexity: Annotated[
+        float | None, typer.Option(help="neighbours that count in t-SNE; by default 30 or fewer")
+    ] = None,
+    seed: Annotated[int, typer.Option(help="of t-SNE")] = 0,
+    projector: Annotated[
+        Path | None, typer.Option(help="also write the files of TensorBoard's projector here")
+    ] = None,
+    overwrite: _Overwrite = False,
+    allow_pickle: _Pickle = False,
+    trust: _Trust = False,
+) -> None:
+    """Draw a map of texts: near texts have similar sentence vectors."""
+    target = _target(out, overwrite)
+    texts, labels = _texts_and_labels(inputs, text, label)
+    predictor = _open(source, allow_pickle, trust)
+
+    def draw(visualize: Any) -> Any:
+        """Return the picture."""
+        options = {"method": method, "perplexity": perplexity, "seed": seed}
+        return visualize.embeddings(predictor, texts, labels, **options)
+
+    picture = _write(draw, target)
+    if projector is not None:
+        folder = picture.save_projector(projector)
+        typer.echo(f"{folder}/ (tensorboard --logdir {folder})")
+
+
+def _one_text(text: str | None, file: Path | None) -> str:
+    """Return the text of the command line or of a file.
+
+    Raises:
+        UsageError: there are both, or neither.
+        DataError: the file cannot be read.
+    """
+    if (text is None) == (file is None):
+        raise UsageError(
+            "Give one text in quotes, or --file FILE. "
+            f"Received: {'neither' if text is None else 'both'}."
+        )
+    if file is None:
+        assert text is not None
+        return text
+    from bert_keras.data.documents import numbered_lines
+
+    path = _existing(file_io.expanded(file))
+    return "".join(line for _, line in numbered_lines(path))
+
+
+def _texts_and_labels(
+    inputs: Sequence[str], column: str, label: str | None
+) -> tuple[list[str], list[str] | None]:
+    """Return the texts of all inputs, and their labels where `label` names a column.
+
+    Raises:
+        UsageError: a label column for inputs that are no tables, or a file that is missing.
+        DataError: a file without texts, or a bad row of a table.
+    """
+    texts: list[str] = []
+    labels: list[str] = []
+    for word in inputs:
+        path = file_io.expanded(word)
+        is_file = path.exists() or _ENDINGS.fullmatch(word)
+        is_table = is_file and Path(path.name.lower().removesuffix(".gz")).suffix in _TABLES
+        if label is not None and not is_table:
+            raise UsageError(
+                f"--label names a column, and {word!r:.80} is no table. Give a .csv, .tsv, .jsonl "
+                "or .parquet file, or leave --label out."
+            )
+        if is_table:
+            some, names = _table(_existing(path), column, label)
+            texts += some
+            labels += names
+        else:
+            texts += _lines(_existing(path)) if is_file else [word]
+    return texts, labels if label is not None else None
+
+
+def _table(path: Path, column: str, label: str | None) -> tuple[list[str], list[str]]:
+    """Return the texts of a table and their labels; [] without a column of labels."""
+    from bert_keras.data import read_table
+    from bert_keras.predictor import column_of
+
+    try:
+        rows = read_table(
+            str(path),
+            text=column_of(column),
+            label=None if label is None else column_of(label),
+        )
+    except (DataError, UsageError):
+        raise
+    except (ValueError, ImportError) as error:
+        raise UsageError(str(error)) from error
+    return list(rows.texts), [str(target) for target in rows.targets or ()]
+
+
+def _lines(path: Path) -> list[str]:
+    """Return the lines of a file that are not empty.
+
+    Raises:
+        DataError: there is none.
+    """
+    from bert_keras.data.documents import numbered_lines
+
+    lines = [line.strip() for _, line in numbered_lines(path)]
+    if texts := [line for line in lines if line]:
+        return texts
+    raise DataError(f"{path}: holds no text. Write a text on each line.")
+
+
+def _existing(path: Path) -> Path:
+    """Return the path of a file; raise `UsageError` if there is none."""
+    if not path.is_file():
+        raise UsageError(f"{path}: no such file. Name a file that is there.")
+    return path
+
+
+def _target(out: Path, overwrite: bool) -> Path:
+    """Return the file to write, after checking its ending and that it is new.
+
+    Raises:
+        UsageError: another ending, or the file is there.
+    """
+    from bert_keras.visualize.picture import checked_ending
+
+    target = file_io.expanded(out)
+    checked_ending(target)
+    if target.exists() and not overwrite:
+        raise UsageError(f"{target}: exists already. Give another --out, or --overwrite.")
+    return target
+
+
+def _open(source: str, allow_pickle: bool, trust: bool) -> Any:
+    """Return the predictor of a model."""
+    from bert_keras.predictor import Predictor
+
+    return Predictor.from_preset(source, allow_pickle=allow_pickle, trust=trust)
+
+
+def _write(draw: Callable[[Any], Any], target: Path) -> Any:
+    """Draw a picture, write it and print its name; return the picture.
+
+    Raises:
+        UsageError: the model has no such picture, or an argument is out of range.
+    """
+    from bert_keras import visualize
+
+    with _as_usage_errors():
+        picture = draw(visualize)
+    typer.echo(str(picture.save(target)))
+    return picture
+
+
+@contextmanager
+def _as_usage_errors() -> Iterator[None]:
+    """Raise `UsageError` for an argument that a function of `visualize` refuses."""
+    try:
+        yield
+    except (TypeError, ValueError) as error:
+        if hasattr(error, "exit_code"):
+            raise
+        raise UsageError(str(error)) from error
