@@ -32,7 +32,9 @@ from bert_keras.training.finetune_seed import open_best
 from bert_keras.training.plots import (
     confusion_picture,
     curve_picture,
+    length_lines,
     length_picture,
+    reliability_lines,
     reliability_picture,
 )
 from bert_keras.training.pretrain_report import markdown_table
@@ -297,7 +299,8 @@ def _report(trained: _Trained) -> list[str]:
     if trained.folder.confusion.name in trained.pictures:
         picture = f"![Confusion matrix]({trained.folder.confusion.name})"
         lines += ["", "## Confusion matrix", "", picture]
-    lines += _reliability(trained)
+    if trained.calibration is not None and trained.folder.reliability.name in trained.pictures:
+        lines += reliability_lines(trained.calibration, trained.folder.reliability.name)
     if evaluation is not None and evaluation.worst:
         lines += ["", "## The worst answers", ""]
         lines += ["Errors of the best seed, the largest error first.", ""]
@@ -311,45 +314,9 @@ def _report(trained: _Trained) -> list[str]:
             for worst in evaluation.worst
         ]
         lines += markdown_table(rows, ("example", "right", "answered", "error"))
-    lines += _lengths(trained)
+    if trained.lengths is not None and trained.folder.lengths.name in trained.pictures:
+        lines += length_lines(trained.lengths, recipe.max_length, trained.folder.lengths.name)
     return lines + _settings(trained.folder.values(recipe), data, good, trained.command)
-
-
-def _reliability(trained: _Trained) -> list[str]:
-    """Return the lines on the probabilities of the answers, with the reliability diagram."""
-    found, name = trained.calibration, trained.folder.reliability.name
-    if found is None or name not in trained.pictures:
-        return []
-    error = f"{found.error:.4f}"
-    return [
-        "",
-        "## Reliability",
-        "",
-        f"Expected calibration error: **{error}** of {int(found.counts.sum()):,} answers in "
-        f"{len(found.counts)} bins (Guo et al., 2017). It is the mean difference between the "
-        "probability of an answer and the share of right answers. 0 is calibrated.",
-        "",
-        f"![Reliability diagram: the expected calibration error is {error}]({name})",
-    ]
-
-
-def _lengths(trained: _Trained) -> list[str]:
-    """Return the lines on the lengths of the training rows, with the histogram."""
-    lengths, name = trained.lengths, trained.folder.lengths.name
-    if lengths is None or name not in trained.pictures:
-        return []
-    limit = trained.recipe.max_length
-    longer = int((lengths > limit).sum())
-    share = f"{longer:,} of {len(lengths):,} training rows ({longer / len(lengths):.1%})"
-    return [
-        "",
-        "## Lengths",
-        "",
-        f"{share} have more tokens than max_length={limit}. The median is "
-        f"{int(np.median(lengths)):,} tokens, the largest number {int(lengths.max()):,}.",
-        "",
-        f"![Histogram of the training rows by tokens: {share} exceed {limit}]({name})",
-    ]
 
 
 def _title(recipe: FinetuneRecipe) -> str:

@@ -210,6 +210,19 @@ def reliability_picture(calibration: Calibration, path: Path) -> None:
     _save(figure, path)
 
 
+def reliability_lines(calibration: Calibration, name: str) -> list[str]:
+    """Return the lines of a report on the reliability diagram in the file `name`."""
+    error, count = f"{calibration.error:.4f}", int(calibration.counts.sum())
+    return [
+        *("", "## Reliability", ""),
+        f"Expected calibration error: **{error}** of {count:,} answers in "
+        f"{len(calibration.counts)} bins (Guo et al., 2017). It is the mean difference between "
+        "the probability of an answer and the share of right answers. 0 is calibrated.",
+        "",
+        f"![Reliability diagram: the expected calibration error is {error}]({name})",
+    ]
+
+
 def length_picture(lengths: np.ndarray, limit: int, path: Path) -> None:
     """Draw a histogram of rows by their number of tokens, with the limit that cuts them.
 
@@ -242,6 +255,19 @@ def length_picture(lengths: np.ndarray, limit: int, path: Path) -> None:
     axes.spines[["top", "right"]].set_visible(False)
     axes.legend(frameon=False)
     _save(figure, path)
+
+
+def length_lines(lengths: np.ndarray, limit: int, name: str) -> list[str]:
+    """Return the lines of a report on the histogram in the file `name`; see `length_picture`."""
+    longer = int((lengths > limit).sum())
+    share = f"{longer:,} of {len(lengths):,} training rows ({longer / len(lengths):.1%})"
+    return [
+        *("", "## Lengths", ""),
+        f"{share} have more tokens than max_length={limit}. The median is "
+        f"{int(np.median(lengths)):,} tokens, the largest number {int(lengths.max()):,}.",
+        "",
+        f"![Histogram of the training rows by tokens: {share} exceed {limit}]({name})",
+    ]
 
 
 def _colors(count: int) -> list[Any]:
