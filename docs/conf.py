@@ -17,6 +17,8 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 _DOCS = Path(__file__).parent
 sys.path[:0] = [str(_DOCS / "_ext"), str(_DOCS.parent)]
 
+from docstring_blocks import VALUES
+
 import bert_keras
 
 project = "bert_keras"
@@ -30,12 +32,12 @@ extensions = [
     "sphinx.ext.autodoc",
     "sphinx.ext.napoleon",
     "sphinx_copybutton",
+    "docstring_blocks",
     "outside_pages",
     "reference_pages",
 ]
 # Jupytext's `.py` files are the sources of the notebooks; the site shows the stored results.
 exclude_patterns = ["_build", "_ext", "notebooks/*.py", "notebooks/.ipynb_checkpoints"]
-suppress_warnings: list[str] = []
 
 myst_enable_extensions = ["strikethrough"]
 myst_heading_anchors = 3
@@ -50,7 +52,7 @@ autodoc_class_signature = "mixed"
 napoleon_numpy_docstring = False
 napoleon_use_ivar = True
 napoleon_use_rtype = False
-napoleon_custom_sections = [("Output", "returns_style"), ("Outputs", "returns_style")]
+napoleon_custom_sections = [(VALUES, "params_style")]
 add_module_names = False
 python_use_unqualified_type_names = True
 python_maximum_signature_line_length = 88
@@ -60,6 +62,7 @@ default_role = "code"
 
 source_url = os.environ.get("DOCS_SOURCE_URL", "")
 outside_pages = {
+    "benchmark_notes": "benchmarks/results/NOTES.md",
     "changelog": "CHANGELOG.md",
     "contributing": "CONTRIBUTING.md",
     "examples": "examples/README.md",

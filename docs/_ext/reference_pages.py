@@ -1,19 +1,22 @@
 """A Sphinx extension: signatures and docstrings for the pages in `docs/reference/`.
 
 Such a page is written by hand. It has a heading for each public name of one package, and below it
-an example. The site puts the signature, the docstring and the members of the name there. At the end
-of the page it adds links to the names that another page describes.
+an example. The site adds the signature, the docstring and the members of the name below the
+example. At the end of the page it adds links to the names that another page describes.
 """
 
 from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Iterator
+from functools import cached_property
+from types import FunctionType
 from typing import Any, NamedTuple
 
+import keras
 from public_names import LIBRARY, Name, page_of, public_names
 from sphinx.application import Sphinx
+from sphinx.util import inspect as sphinx_inspect
 
 FOLDER = "reference/"
 # Keras calls these. Their arguments are described by the class.
@@ -21,6 +24,9 @@ OF_KERAS = (
     *("build", "build_from_config", "compile_from_config", "compute_output_shape"),
     *("compute_output_spec", "from_config", "get_config", "get_layer"),
 )
+METHODS = (FunctionType, classmethod, staticmethod, property, cached_property)
+# Docstrings of methods that Keras describes, and of earlier names.
+NOT_DESCRIBED = ("Keras: ", "Raise an error that names")
 
 
 class Section(NamedTuple):
@@ -50,24 +56,11 @@ def _without_fences(page: str) -> str:
     return re.sub(r"^```.*?^```", "", page, flags=re.MULTILINE | re.DOTALL)
 
 
-def as_rst(markdown: str) -> Iterator[str]:
-    """Yield the reStructuredText of paragraphs and code blocks."""
-    fence = ""
-    for line in markdown.strip().splitlines():
-        if line.startswith("```") and not fence:
-            fence = line.removeprefix("```").strip() or "text"
-            yield from (f".. code-block:: {fence}", "")
-        elif line.startswith("```"):
-            fence = ""
-            yield ""
-        elif not line.startswith("<!--"):
-            yield f"   {line}" if fence else line
-
-
 def members_of(value: type, documented: dict[Any, Name]) -> tuple[list[str], dict[str, Name]]:
-    """Return the members of a class to describe, and those that another page describes.
+    """Return the members of a class to describe, and those that another section describes.
 
-    Only members with a docstring of the library count. Keras describes its own.
+    Only members with a docstring of the library count. Keras describes its own, also where a class
+    overrides them.
 
     Args:
         value: the class.
@@ -75,43 +68,37 @@ def members_of(value: type, documented: dict[Any, Name]) -> tuple[list[str], dic
     """
     own: list[str] = []
     others: dict[str, Name] = {}
-    seen: set[str] = set()
-    for base in value.__mro__:
-        if not base.__module__.startswith(LIBRARY):
-            continue
+    bases = [base for base in value.__mro__ if base.__module__.startswith(LIBRARY)]
+    for base in bases:
         for name, member in vars(base).items():
-            if name.startswith("_") or name in seen:
+            if name.startswith("_") or name in OF_KERAS or name in (*own, *others):
                 continue
-            seen.add(name)
-            is_method = inspect.isroutine(member) or isinstance(
-                member, (property, classmethod, staticmethod)
-            )
-            if name in OF_KERAS or not is_method or not getattr(member, "__doc__", None):
+            if not isinstance(member, METHODS) or not member.__doc__:
                 continue
-            if base is not value and base in documented:
-                others[name] = documented[base]
+            if member.__doc__.startswith(NOT_DESCRIBED):
+                continue
+            # The base class nearest to `base` that has a section.
+            heirs = [c for c in bases[1:] if c in documented and issubclass(c, base)]
+            if base is not value and heirs:
+                others[name] = documented[heirs[-1]]
             else:
                 own.append(name)
     return own, others
 
 
-def directive(name: Name, example: str, documented: dict[Any, Name]) -> str:
-    """Return the reStructuredText of a name: signature, docstring, example, members."""
+def directive(name: Name, documented: dict[Any, Name]) -> str:
+    """Return the reStructuredText of a name: its signature, docstring and members."""
     value = name.value
-    body = ["", *as_rst(example)]
-    if inspect.ismodule(value):
-        return "\n".join(body)
-    if inspect.isclass(value):
-        own, others = members_of(value, documented)
-        head = [f".. autoclass:: {name.path}"]
-        head += [f"   :members: {', '.join(own)}"] if own else []
-        if others:
-            body += ["", f"Inherited: {', '.join(_link(other, base) for other, base in others.items())}."]
-    elif callable(value) and hasattr(value, "__code__"):
-        head = [f".. autofunction:: {name.path}"]
-    else:
-        head = [f".. py:data:: {name.path}"]
-    return "\n".join([*head, *(f"   {line}" if line else "" for line in body)])
+    if not inspect.isclass(value):
+        kind = "autofunction" if inspect.isroutine(value) else "py:data"
+        return f".. {kind}:: {name.path}"
+    own, others = members_of(value, documented)
+    lines = [f".. autoclass:: {name.path}"]
+    lines += [f"   :members: {', '.join(own)}"] if own else []
+    if others:
+        links = ", ".join(_link(member, base) for member, base in others.items())
+        lines += ["", f"   Inherited: {links}."]
+    return "\n".join(lines)
 
 
 def _link(member: str, base: Name) -> str:
@@ -131,11 +118,19 @@ def with_reference(page: str, package: str) -> str:
     parts = [start, _rst(f".. py:module:: {package}\n   :no-index-entry:")]
     for heading, text in rest:
         name = here.get(heading)
-        if name is None:  # such as a class of `errors`, which has no `__all__`
+        if name is None or name.home != package:  # described elsewhere
+            parts.append(f"## {heading}\n{text}")
+        elif inspect.ismodule(name.value):
             parts.append(f"## {heading}\n{text}")
         else:
-            parts.append(f"## {heading}\n\n{_rst(directive(name, text, documented))}")
-    elsewhere = [name for name in here.values() if name.home != package]
+            reference = _rst(directive(name, documented))
+            is_described = inspect.isclass(name.value) or inspect.isroutine(name.value)
+            both = (text, reference) if is_described else ("", reference + text)
+            parts.append(f"## {heading}\n{both[0]}\n{both[1]}")
+    headings = [section.heading for section in rest]
+    elsewhere = [
+        name for name in here.values() if name.home != package and name.name not in headings
+    ]
     if elsewhere:
         parts.append("## Names of other pages\n")
         parts.append("This package also exports these names:\n")
@@ -158,7 +153,22 @@ def _read(app: Sphinx, docname: str, content: list[str]) -> None:
         content[0] = with_reference(content[0], package)
 
 
+def _signature(
+    app: Sphinx, what: str, name: str, value: Any, options: Any, arguments: str, result: str
+) -> tuple[str, str] | None:
+    """Handle autodoc's event `autodoc-process-signature`: read `__init__`, and not `__new__`.
+
+    Keras's `__new__` takes any arguments.
+    """
+    del app, name, options, arguments
+    if what != "class" or not issubclass(value, keras.Operation | keras.optimizers.Optimizer):
+        return None
+    signature = sphinx_inspect.signature(value.__init__, bound_method=True)
+    return sphinx_inspect.stringify_signature(signature, unqualified_typehints=True), result
+
+
 def setup(app: Sphinx) -> dict[str, Any]:
     """Register the extension."""
     app.connect("source-read", _read)
+    app.connect("autodoc-process-signature", _signature)
     return {"version": "1", "parallel_read_safe": True}
