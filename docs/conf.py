@@ -1,8 +1,8 @@
 """Settings of the documentation site: `sphinx-build -W -b html docs site`.
 
-The environment variable DOCS_SOURCE_URL is the address of the repository's files on a Git host, such
-as https://host/name/blob/main. Links to files outside `docs/` lead there. Without it the site has
-copies of these files.
+The environment variable DOCS_SOURCE_URL is the address of the repository's files on a Git host,
+such as https://host/name/blob/main. Links to files outside `docs/` lead there. Without it the site
+has copies of these files.
 """
 
 from __future__ import annotations

@@ -18,7 +18,6 @@ from pathlib import Path
 import jupytext
 import nbformat
 from nbclient import NotebookClient
-from traitlets.config import Config
 
 FOLDER = Path(__file__).parent / "notebooks"
 MOST_SECONDS = 300  # of a cell
@@ -52,11 +51,7 @@ def executed(source: Path) -> nbformat.NotebookNode:
     environment = {"KERAS_BACKEND": "torch", "TF_CPP_MIN_LOG_LEVEL": "3", **os.environ}
     with tempfile.TemporaryDirectory() as folder:
         client = NotebookClient(
-            notebook,
-            timeout=MOST_SECONDS,
-            resources={"metadata": {"path": folder}},
-            # Other users of the machine can read what goes over TCP.
-            config=Config({"KernelManager": {"transport": "ipc"}}),
+            notebook, timeout=MOST_SECONDS, resources={"metadata": {"path": folder}}
         )
         client.execute(env=environment)
     for cell in notebook.cells:

@@ -85,9 +85,7 @@ def _bullets(block: list[str]) -> list[str]:
     ]
 
 
-def _convert(
-    app: Sphinx, what: str, name: str, value: Any, options: Any, lines: list[str]
-) -> None:
+def _convert(app: Sphinx, what: str, name: str, value: Any, options: Any, lines: list[str]) -> None:
     """Handle autodoc's event `autodoc-process-docstring` before Napoleon does."""
     del app, value, options
     lines[:] = converted(lines)
@@ -95,9 +93,7 @@ def _convert(
         _PROPERTIES[name] = list(lines)
 
 
-def _restore(
-    app: Sphinx, what: str, name: str, value: Any, options: Any, lines: list[str]
-) -> None:
+def _restore(app: Sphinx, what: str, name: str, value: Any, options: Any, lines: list[str]) -> None:
     """Handle the same event after Napoleon, which reads "Values: of x" in a property as a type."""
     del app, what, value, options
     lines[:] = _PROPERTIES.pop(name, lines)

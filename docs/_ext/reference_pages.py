@@ -118,9 +118,9 @@ def with_reference(page: str, package: str) -> str:
     parts = [start, _rst(f".. py:module:: {package}\n   :no-index-entry:")]
     for heading, text in rest:
         name = here.get(heading)
-        if name is None or name.home != package:  # described elsewhere
-            parts.append(f"## {heading}\n{text}")
-        elif inspect.ismodule(name.value):
+        if (
+            name is None or name.home != package or inspect.ismodule(name.value)
+        ):  # described elsewhere
             parts.append(f"## {heading}\n{text}")
         else:
             reference = _rst(directive(name, documented))

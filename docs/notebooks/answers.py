@@ -22,8 +22,8 @@ keras.utils.set_random_seed(0)
 # of that person first. Some questions have no answer in the context: their answer is `""`.
 
 # %%
-people = "anna paul mia omar lena hugo nora ivan".split()
-cities = "rome oslo lima cairo paris delhi quito tokyo".split()
+people = ["anna", "paul", "mia", "omar", "lena", "hugo", "nora", "ivan"]
+cities = ["rome", "oslo", "lima", "cairo", "paris", "delhi", "quito", "tokyo"]
 
 
 def example(draw: random.Random) -> tuple[str, str, str]:
@@ -95,7 +95,9 @@ draw = random.Random(1)
 test_questions, test_contexts, test_answers = zip(*[example(draw) for _ in range(200)], strict=True)
 found = model.predict_answers(test_questions, test_contexts, null_threshold=0.0)
 right = {str(i): ([answer] if answer else []) for i, answer in enumerate(test_answers)}
-scores = metrics.squad_scores(right.items(), {str(i): answer.text for i, answer in enumerate(found)})
+scores = metrics.squad_scores(
+    right.items(), {str(i): answer.text for i, answer in enumerate(found)}
+)
 print({name: round(value, 1) for name, value in scores.items() if name.endswith("exact")})
 
 # %% [markdown]

@@ -31,7 +31,7 @@ patterns = [
     ("{} met {} .", "PER", "PER"),
     ("people in {} like {} .", "LOC", "PER"),
 ]
-syllables = "ba ko li ne ra su ti vo ma do fe zu".split()
+syllables = ["ba", "ko", "li", "ne", "ra", "su", "ti", "vo", "ma", "do", "fe", "zu"]
 
 
 def sentence(draw: random.Random) -> tuple[list[str], list[str]]:
@@ -109,7 +109,11 @@ for text in texts:
 # The same name has another type in another place, because the model reads the words around it:
 
 # %%
-for text in ["Kolima lives in Suzudo.", "People in Kolima like Suzudo.", "Kolima sold its factory to Bako."]:
+for text in [
+    "Kolima lives in Suzudo.",
+    "People in Kolima like Suzudo.",
+    "Kolima sold its factory to Bako.",
+]:
     print([(entity.text, entity.label) for entity in tagger.predict_entities(text)])
 
 # %% [markdown]

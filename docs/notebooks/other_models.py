@@ -31,7 +31,7 @@ import transformers
 
 transformers.utils.logging.set_verbosity_error()
 torch.manual_seed(0)
-words = "the cat dog sat ran on mat home a . ?".split()
+words = ["the", "cat", "dog", "sat", "ran", "on", "mat", "home", "a", ".", "?"]
 Path("theirs").mkdir()
 Path("theirs/vocab.txt").write_text(
     "\n".join(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *words, ""]), encoding="utf-8"
@@ -72,7 +72,9 @@ if folder == "theirs":
     with torch.no_grad():
         ids, mask = (torch.tensor(features[name]) for name in ("token_ids", "padding_mask"))
         theirs = their_model(ids, attention_mask=mask).prediction_logits.numpy()
-    print(f"largest difference: {np.abs(ours - theirs).max():.1e}, of logits up to {theirs.max():.2f}")
+    print(
+        f"largest difference: {np.abs(ours - theirs).max():.1e}, of logits up to {theirs.max():.2f}"
+    )
 
 # %% [markdown]
 # ## Every weight is accounted for

@@ -27,7 +27,9 @@ keras.utils.set_random_seed(0)
 # country.
 
 # %%
-countries = "Arvia Belmor Corland Dunovia Esteria Farland Gorvia Helmor Istland Jorvia Kelmor Lorland"
+countries = (
+    "Arvia Belmor Corland Dunovia Esteria Farland Gorvia Helmor Istland Jorvia Kelmor Lorland"
+)
 capitals = "Pira Tolon Vesk Ubar Mirel Sandu Rovik Calden Yaros Nubel Ostra Ferin"
 dialects = "northern southern eastern western"
 draw = random.Random(0)
@@ -75,11 +77,11 @@ for split, corpus in corpora.items():
 # %% [markdown]
 # ## Examples
 #
-# A batch has rows of text in which 15 % of the tokens are to be predicted. Most of these are replaced by `[MASK]`. Every
-# epoch masks other tokens.
+# A batch has rows of text in which 30 % of the tokens are to be predicted (BERT's share is 15 %; short texts learn more
+# quickly from more). Most of these are replaced by `[MASK]`. Every epoch masks other tokens.
 
 # %%
-options = {"sequence_length": 16, "batch_size": 32, "loss": "mlm"}
+options = {"sequence_length": 16, "batch_size": 64, "loss": "mlm", "mask_rate": 0.3}
 train, validation = (data.PretrainingExamples(c, tokenizer, **options) for c in corpora.values())
 x, y, _ = train.batch(epoch=0, position=0)
 print(tokenizer.decode(x["token_ids"][0], skip_special_tokens=False)[:230])
@@ -134,27 +136,30 @@ plt.show()
 #
 # The model learned grammar: one river *is*, several rivers *are*.
 
+
 # %%
 def fill(text: str, top_k: int = 3) -> str:
     """Return the most probable words for the mask of a text, with their probabilities."""
-    return ", ".join(f"{fill.token} {fill.score:.2f}" for fill in model.fill_mask(text, top_k=top_k)[0])
+    (fills,) = model.fill_mask(text, top_k=top_k)
+    return ", ".join(f"{fill.token} {fill.score:.2f}" for fill in fills)
 
 
 for text in ["The river near Vesk [MASK] long.", "The rivers of Corland [MASK] long."]:
     print(f"{text:42} {fill(text)}")
 
 # %% [markdown]
-# It also begins to learn facts, which takes longer than grammar. Train for more steps, and it knows all of them:
+# It learned facts, too. No label said what a capital is: the hidden words were enough.
 
 # %%
 for country, capital, *_ in world[:6]:
     text = f"The capital of {country} is [MASK]."
     print(f"{text:34} {fill(text)}  ({capital})")
-right = [
-    model.fill_mask(f"The capital of {country} is [MASK].", top_k=1)[0][0].token == capital.lower()
-    for country, capital, *_ in world
-]
-print(f"{sum(right)} of {len(right)} capitals")
+
+right = 0
+for country, capital, *_ in world:
+    (fills,) = model.fill_mask(f"The capital of {country} is [MASK].", top_k=1)
+    right += fills[0].token == capital.lower()
+print(f"{right} of {len(world)} capitals")
 
 # %% [markdown]
 # ## Keep the model
