@@ -122,7 +122,12 @@ def test_the_examples_print_what_the_page_says(
         pytest.skip(f"the backend {page_examples.MAIN_BACKEND} runs this page")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "stdin", sys.stdin)  # an example replaces it
-    results = page_examples.run_page(text, str(page), BACKEND)
+    try:
+        results = page_examples.run_page(text, str(page), BACKEND)
+    except ImportError as error:  # CI has every library, and no skip
+        if f"{error.name}".startswith("bert_keras"):
+            raise
+        pytest.skip(f"a library is missing: {error}")
     assert len(results) > (0 if page.stem in ("export.runtimes", "tokenizers") else 1)
     for example, printed in results:
         assert printed == example.output, f"{page.name}:{example.line}"
