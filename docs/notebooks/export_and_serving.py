@@ -2,11 +2,16 @@
 # # Export and serving
 #
 # A trained model leaves Python as a folder for another runtime. This notebook exports one to ONNX, checks that it answers
-# as the original does, makes it smaller, and compares their speed. It runs on a CPU in about a minute. It needs the extra
-# `onnx`: `pip install -e ".[onnx]"`.
+# as the original does, makes it smaller, and compares their speed. It runs on a CPU in about a minute. It needs the
+# extras `onnx` and `serve`: `pip install -e ".[onnx,serve]"`.
 
 # %%
-from pathlib import Path
+import json
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
 
 import keras
 import numpy as np
@@ -101,9 +106,51 @@ for name, answer in quick.items():
 # %% [markdown]
 # ## Serve
 #
-# A SavedModel takes strings, and TensorFlow Serving answers HTTP requests with it. `bert-keras export my_classifier`
-# writes one. [Serving](../serving.md) has the commands, the clients and the other runtimes.
+# One command answers HTTP requests: `bert-keras serve reviews=exported/reviews`. It needs the extra `serve`, and listens
+# on this machine alone. It also has a page for the browser at its address. Here it runs as a process beside this
+# notebook.
 
 # %%
-classifier.save_to_preset("my_classifier")
-print((Path("my_classifier") / "model.safetensors").is_file())
+with socket.socket() as free:
+    free.bind(("127.0.0.1", 0))
+    address = f"http://127.0.0.1:{free.getsockname()[1]}"
+command = [sys.executable, "-m", "bert_keras", "serve", "reviews=exported/reviews"]
+server = subprocess.Popen(
+    [*command, "--port", address.rpartition(":")[2]],
+    stdout=subprocess.DEVNULL,
+    stderr=subprocess.DEVNULL,
+)
+
+
+def request(path: str, body: object = None) -> dict:
+    """Return the answer of the server to a request, with a body as JSON."""
+    data = None if body is None else json.dumps(body).encode()
+    headers = {"Content-Type": "application/json"}
+    with urllib.request.urlopen(urllib.request.Request(address + path, data, headers)) as answer:
+        return json.load(answer)
+
+
+for _ in range(240):
+    try:
+        status = request("/v1/models/reviews")
+        break
+    except OSError:  # it is not there yet
+        time.sleep(0.5)
+print(status["model_version_status"])
+
+# %% [markdown]
+# The request and the answer are those of TensorFlow Serving's REST interface, so its clients work unchanged:
+
+# %%
+print(request("/v1/models/reviews:predict", {"instances": ["A fine cast.", "A dull story."]}))
+
+# %% [markdown]
+# A signal ends the server after the open requests are answered:
+
+# %%
+server.terminate()
+print("exit code", server.wait(timeout=60))
+
+# %% [markdown]
+# [Serving](../serving.md) has the other protocols, such as OpenAI's embeddings, and says when TensorFlow Serving or
+# another server is the better choice.
