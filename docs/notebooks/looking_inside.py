@@ -12,6 +12,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 import bert_keras as bk
+from bert_keras import visualize
 
 keras.utils.set_random_seed(0)
 
@@ -80,6 +81,12 @@ for layer, row in enumerate(panels):
 plt.show()
 
 # %% [markdown]
+# `bk.visualize.attention` makes a picture to explore: choose a layer and a head, and point at a token.
+
+# %%
+visualize.attention(classifier, tokenizer, text)
+
+# %% [markdown]
 # The classifier reads the vector of `[CLS]`. So the first row of the last layer says which tokens it read directly:
 
 # %%
@@ -98,6 +105,12 @@ parts = text.rstrip(".").split()
 for number, word in enumerate(parts):
     shorter = " ".join(parts[:number] + parts[number + 1 :]) + "."
     print(f"{classifier.predict_scores(shorter)[index] - whole:+.2f}  without {word}")
+
+# %% [markdown]
+# `bk.visualize.saliency` gives a score to each token by integrated gradients, for the most probable label:
+
+# %%
+visualize.saliency(classifier, text)
 
 # %% [markdown]
 # ## Vectors of the layers
