@@ -56,7 +56,7 @@ METHODS = {
 }
 EXTRAS = {
     *("dev", "docs", "finetune", "hub", "jax", "litert", "onnx", "openvino", "plot"),
-    *("reference", "sentencepiece", "tensorboard", "tensorflow", "torch"),
+    *("reference", "sentencepiece", "serve", "tensorboard", "tensorflow", "torch"),
 }
 
 
