@@ -55,8 +55,8 @@ METHODS = {
     "Tokenizer": {"decode", "encode", "from_preset", "learn", "save_to_preset"},
 }
 EXTRAS = {
-    *("dev", "finetune", "hub", "jax", "litert", "onnx", "openvino", "plot", "reference"),
-    *("sentencepiece", "tensorboard", "tensorflow", "torch"),
+    *("dev", "docs", "finetune", "hub", "jax", "litert", "onnx", "openvino", "plot"),
+    *("reference", "sentencepiece", "serve", "tensorboard", "tensorflow", "torch"),
 }
 
 

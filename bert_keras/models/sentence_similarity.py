@@ -160,8 +160,8 @@ class SentencePairs(LabelMethods, Task):
     Output, by loss:
 
     - "similarity": {"similarity": the cosine of the two vectors, float32 [batch, 1]}.
-    - "classification": {"label": float32 logits [batch, num_classes]} of (u, v, |u - v|), where u
-      and v are the two pooled vectors, not normalised.
+    - "classification": {"label": float32 logits [batch, num_classes]} of `(u, v, |u - v|)`, where
+      u and v are the two pooled vectors, not normalised.
     - "in_batch": {"match": float32 [batch, 2, size]}, the two vectors, normalised to length 1.
 
     Args:
