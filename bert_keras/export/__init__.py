@@ -4,10 +4,12 @@ from bert_keras.export.clients import open_client
 from bert_keras.export.export_folder import next_version
 from bert_keras.export.measurement import difference, latencies, size_of
 from bert_keras.export.runtime_model import runtime_model
+from bert_keras.export.runtime_predictor import RuntimePredictor
 from bert_keras.export.saved_model import saved_model, tf_hub
 from bert_keras.layers import SavedModelLayer
 
 __all__ = [
+    "RuntimePredictor",
     "SavedModelLayer",
     "difference",
     "latencies",

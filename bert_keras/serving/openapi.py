@@ -135,7 +135,7 @@ def description() -> dict[str, Any]:
 
 def html_page() -> str:
     """Return the description as an HTML page without scripts."""
-    rows = []
+    rows: list[str] = []
     for path, (method, group, summary, properties, required) in OPERATIONS.items():
         names = ", ".join(
             f"<b>{escape(name)}</b>" if name in required else escape(name)
