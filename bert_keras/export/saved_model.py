@@ -167,6 +167,11 @@ def _check(predictor: Predictor) -> None:
             raise ValueError(f"`{name}` must be a whole number from 1. Received: {name}={value}")
     accepted = inspect.signature(predictor.prediction_method()).parameters
     if "max_question" in accepted:
+        if options.get("top_k") is not None:
+            raise ValueError(
+                "A SavedModel gives one answer to each question. Leave the option `top_k` out. "
+                f"Received: top_k={options['top_k']}"
+            )
         most = predictor.max_length - tokenizer.scheme.num_added(2) - 1
         if (max_question := options.get("max_question", accepted["max_question"].default)) > most:
             raise ValueError(

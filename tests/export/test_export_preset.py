@@ -51,8 +51,8 @@ def test_what_cannot_be(folder: Path, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="from 3 to 12"):
         open_preset(folder, max_length=13)
     Predictor(QuestionAnswerer(BertEncoder(TINY)), Tokenizer(VOCABULARY)).save_to_preset(tmp_path)
-    (tmp_path / "predictor.json").write_text('{"options": {"top_k": 1}}')
-    with pytest.raises(ArtifactError, match="top_k"):
+    (tmp_path / "predictor.json").write_text('{"options": {"threshold": 1}}')
+    with pytest.raises(ArtifactError, match="threshold"):
         open_preset(tmp_path)
 
 

@@ -206,6 +206,7 @@ def test_options_that_do_not_fit(task, tokenizer, tmp_path):
         (asked, {}, "no room for the text behind a question of 64 pieces.* at most 20"),
         (asked, {"options": {"max_question": 9, "stride": 0}}, "stride.* Received: stride=0"),
         (asked, {"options": {"max_question": 9, "n_best": 1.5}}, "whole number from 1"),
+        (asked, {"options": {"max_question": 9, "top_k": 2}}, "one answer to each question"),
     ]
     for model, given, message in bad:
         with pytest.raises(ValueError, match=message):
