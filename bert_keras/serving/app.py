@@ -43,6 +43,7 @@ _HEADERS = {
     b"x-content-type-options": b"nosniff",
     b"referrer-policy": b"no-referrer",
 }
+_MOST_BODIES = 32  # bodies of the largest size that are in memory at the same time
 _CLIENT_GONE = 499  # nginx's number for a client that did not wait
 
 
@@ -132,7 +133,7 @@ def make_app(service: Service, metrics: Metrics, access: Access | None = None) -
         Exception: _bug,
     }
     app = Starlette(routes=routes, exception_handlers=handlers, middleware=middleware)
-    return _Gate(app, metrics, access)
+    return _Gate(app, service, metrics, access)
 
 
 # === Errors ===
@@ -199,15 +200,33 @@ class _Gate:
     It is plain ASGI, because Starlette's `BaseHTTPMiddleware` costs as much as the application.
     """
 
-    def __init__(self, app: Starlette, metrics: Metrics, access: Access):
+    def __init__(self, app: Starlette, service: Service, metrics: Metrics, access: Access):
         self._app, self._metrics, self._access = app, metrics, access
+        self._most_bytes = _MOST_BODIES * service.limits.max_body
+        self._held_bytes = 0  # of the bodies of all requests that are not answered yet
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle one request."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        start, statuses = time.perf_counter(), [_CLIENT_GONE]
+        start, statuses, size = time.perf_counter(), [_CLIENT_GONE], 0
+
+        async def receive_counted() -> Message:
+            """Receive a part of the body, unless the bodies of all requests are too large."""
+            nonlocal size
+            message = await receive()
+            received = len(message.get("body", b""))
+            size += received
+            self._held_bytes += received
+            if self._held_bytes > self._most_bytes:
+                raise RequestError(
+                    429,
+                    f"The requests that wait have more than {self._most_bytes:,} bytes. Repeat "
+                    "this one later.",
+                    retry_after=1,
+                )
+            return message
 
         async def send_with_headers(message: Message) -> None:
             """Add the headers of all answers, and note the status."""
@@ -225,12 +244,13 @@ class _Gate:
             if refused is not None:
                 await refused(scope, receive, send_with_headers)
             else:
-                await self._app(scope, receive, send_with_headers)
+                await self._app(scope, receive_counted, send_with_headers)
         except ClientDisconnect:
             pass
         except Exception:  # answered by `_bug`; Starlette raises it again, for the log
-            logger.error("%s %s\n%s", scope["method"], scope["path"], traceback.format_exc())
+            logger.error("%s %r\n%s", scope["method"], scope["path"], traceback.format_exc())
         finally:
+            self._held_bytes -= size
             route = scope.get("route")
             pattern = getattr(route, "path", "other") or "/static"
             self._metrics.count_request(pattern, statuses[0], time.perf_counter() - start)
@@ -240,7 +260,8 @@ class _Gate:
         path, headers = scope["path"], dict(scope["headers"])
         hosts = self._access.hosts
         host = headers.get(b"host", b"").decode("latin-1")
-        if hosts and _host_name(host) not in hosts:
+        # Browsers always send it, so a request without it is of a program, such as a probe.
+        if host and hosts and _host_name(host).lower() not in hosts:
             return error_response(
                 path,
                 400,
@@ -251,8 +272,8 @@ class _Gate:
         token = self._access.token
         if not token or is_open:
             return None
-        sent = headers.get(b"authorization", b"")
-        if hmac.compare_digest(sent, f"Bearer {token}".encode()):
+        scheme, _, sent = headers.get(b"authorization", b"").partition(b" ")
+        if scheme.lower() == b"bearer" and hmac.compare_digest(sent.strip(), token.encode()):
             return None
         return error_response(
             path, 401, "The server needs a token: send the header Authorization: Bearer TOKEN."

@@ -22,10 +22,12 @@ from bert_keras.serving.signatures import (
     Outputs,
     Signature,
     Spec,
+    in_batches,
 )
 from bert_keras.tokenizers import Tokenizer
 
 _TRAINING = "training"
+_MOST_IDS_ROWS = 32  # rows of token ids that run at once
 
 
 class SavedModel(LoadedModel):
@@ -104,7 +106,14 @@ class SavedModel(LoadedModel):
                 results[key] = _decoded(results[key])
             return results
 
-        return Signature(run, inputs, outputs, has_text_rows=is_batched, method=method)
+        is_ids = self._is_own and name == IDS
+        return Signature(
+            in_batches(run, _MOST_IDS_ROWS) if is_ids else run,
+            inputs,
+            outputs,
+            has_text_rows=is_batched,
+            method=method,
+        )
 
 
 def _spec(spec: Any) -> Spec:

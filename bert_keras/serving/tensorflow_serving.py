@@ -55,7 +55,8 @@ _DTYPES = {
     "uint8": "DT_UINT8",
     "bfloat16": "DT_BFLOAT16",
 }
-_INVALID, _OK = "INVALID_ARGUMENT", "OK"
+_OK = "OK"
+_MOST_DIGITS = 18  # of a version number
 
 
 def routes(service: Service) -> list[Route]:
@@ -66,7 +67,7 @@ def routes(service: Service) -> list[Route]:
         answer = {"predict": _predict, "classify": _classify, "regress": _regress}.get(verb)
         if answer is None:
             raise RequestError(
-                400, f"Malformed request: the method must be predict, classify or regress: {verb}"
+                400, f"Malformed request: the method must be predict, classify or regress: {verb:.80}"
             )
         return await answer(service, request)
 
@@ -80,7 +81,7 @@ def routes(service: Service) -> list[Route]:
         Route("/v1/models/{name}/metadata", metadata, methods=["GET"]),
         Route("/v1/models/{name}:{verb}", post, methods=["POST"]),
     ]
-    for part in ("versions/{number:int}", "labels/{label}"):
+    for part in ("versions/{number}", "labels/{label}"):
         path = "/v1/models/{name}/" + part
         found += [
             Route(f"{path}/metadata", metadata, methods=["GET"]),
@@ -93,7 +94,21 @@ def routes(service: Service) -> list[Route]:
 def _version(service: Service, request: Request) -> Version:
     """Return the version that the path of a request names."""
     path = request.path_params
-    return version_of(service.model(path["name"]), path.get("number"), path.get("label"))
+    return version_of(service.model(path["name"]), _number(path), path.get("label"))
+
+
+def _number(path: Mapping[str, str]) -> int | None:
+    """Return the version number of a path; None if it has none.
+
+    Raises:
+        RequestError: if it is no number of 64 bits, as all version numbers are.
+    """
+    text = path.get("number")
+    if text is None:
+        return None
+    if not text.isascii() or not text.isdecimal() or len(text) > _MOST_DIGITS:
+        raise RequestError(404, f"{text!r:.80} is not the number of a version.")
+    return int(text)
 
 
 # === Predict ===
@@ -298,7 +313,7 @@ def is_available(service: Service) -> bool:
 def _status(service: Service, request: Request) -> dict[str, Any]:
     """Return the status object of the model that the path names."""
     path = request.path_params
-    statuses = model_status(service, path["name"], path.get("number"), path.get("label"))
+    statuses = model_status(service, path["name"], _number(path), path.get("label"))
     return {"model_version_status": statuses}
 
 
