@@ -13,7 +13,6 @@ from typing import Any
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
-from starlette.middleware import Middleware
 from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import FileResponse, HTMLResponse, Response
@@ -37,6 +36,8 @@ _PAGE = Path(__file__).with_name("page")
 # Paths without a token: the page has no data, and probes have no secret.
 _OPEN = ("/", "/health", "/ready", "/docs", "/openapi.json")
 _OPENAI_PATHS = ("/v1/embeddings", "/v1/rerank")
+_TEI_PATHS = ("/embed", "/predict", "/rerank")
+_TEI_ERRORS = {424: "Backend", 429: "Overloaded", 500: "Backend", 503: "Unhealthy"}
 _POLICY = "default-src 'self'; img-src 'self' data:; frame-ancestors 'none'; base-uri 'none'"
 _HEADERS = {
     b"content-security-policy": _POLICY.encode(),
@@ -116,24 +117,23 @@ def make_app(service: Service, metrics: Metrics, access: Access | None = None) -
         Route("/", page, methods=["GET"]),
         Mount("/static", StaticFiles(directory=_PAGE)),
     ]
-    middleware = []
-    if access.origins:
-        middleware.append(
-            Middleware(
-                CORSMiddleware,
-                allow_origins=list(access.origins),
-                allow_methods=["GET", "POST"],
-                allow_headers=["Authorization", "Content-Type"],
-            )
-        )
     handlers: Any = {
         RequestError: _request_error,
         HTTPException: _http_error,
         ClientDisconnect: _client_gone,
         Exception: _bug,
     }
-    app = Starlette(routes=routes, exception_handlers=handlers, middleware=middleware)
-    return _Gate(app, service, metrics, access)
+    app = Starlette(routes=routes, exception_handlers=handlers)
+    gate = _Gate(app, service, metrics, access)
+    if not access.origins:
+        return gate
+    return CORSMiddleware(  # outside, so that web pages can read refusals too
+        gate,
+        allow_origins=list(access.origins),
+        allow_methods=["GET", "POST"],
+        allow_headers=["Authorization", "Content-Type"],
+        expose_headers=["Retry-After", "X-Model-Version", "X-Truncated-Texts"],
+    )
 
 
 # === Errors ===
@@ -143,14 +143,16 @@ def error_response(
     path: str, status: int, message: str, *, retry_after: int | None = None, code: str = ""
 ) -> Response:
     """Return an error in the form of the protocol of a path."""
-    error: Any = message
+    body: dict[str, Any] = {"error": message}
     if path.startswith(_OPENAI_PATHS):
         kind = "invalid_request_error" if status < 500 else "server_error"
-        error = {"message": message, "type": kind, "param": None, "code": code or None}
+        body["error"] = {"message": message, "type": kind, "param": None, "code": code or None}
+    elif path in _TEI_PATHS:
+        body["error_type"] = _TEI_ERRORS.get(status, "Validation")
     headers = {} if retry_after is None else {"Retry-After": str(retry_after)}
     if status == 401:
         headers["WWW-Authenticate"] = "Bearer"
-    return json_response({"error": error}, status, headers)
+    return json_response(body, status, headers)
 
 
 async def _request_error(request: Request, error: Exception) -> Response:

@@ -358,9 +358,7 @@ async def tokens(
     model: LoadedModel, text: str, pair: str | None, *, max_length: int | None = None
 ) -> tuple[list[Token], bool]:
     """Return the tokens of a row, and whether it is truncated; see `LoadedModel.tokens`."""
-    return await _aside(
-        [text, pair or ""], lambda: model.tokens(text, pair, max_length=max_length)
-    )
+    return await _aside([text, pair or ""], lambda: model.tokens(text, pair, max_length=max_length))
 
 
 async def _aside(texts: Sequence[str], function: Callable[[], Any]) -> Any:

@@ -382,9 +382,7 @@ def _ids(predictor: Predictor) -> Signature:
 
     specs = {tensor.name: Spec(INT, tuple(tensor.shape)) for tensor in task.inputs}
     outputs = {name: Spec(FLOAT, tuple(tensor.shape)) for name, tensor in task.output.items()}
-    return Signature(
-        in_batches(run, predictor.batch_size), specs, outputs, has_text_rows=False
-    )
+    return Signature(in_batches(run, predictor.batch_size), specs, outputs, has_text_rows=False)
 
 
 # Task name -> function that makes the signatures of its models; see `export.graph.signatures`.

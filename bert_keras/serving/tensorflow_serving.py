@@ -67,7 +67,9 @@ def routes(service: Service) -> list[Route]:
         answer = {"predict": _predict, "classify": _classify, "regress": _regress}.get(verb)
         if answer is None:
             raise RequestError(
-                400, f"Malformed request: the method must be predict, classify or regress: {verb:.80}"
+                400,
+                "Malformed request: the method must be predict, classify or regress. "
+                f"Received: {verb:.80}",
             )
         return await answer(service, request)
 
