@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import hmac
 import logging
 import time
@@ -249,6 +250,11 @@ class _Gate:
                 await self._app(scope, receive_counted, send_with_headers)
         except ClientDisconnect:
             pass
+        except asyncio.CancelledError:  # the drain has taken too long
+            if statuses[0] != _CLIENT_GONE:
+                raise
+            answer = error_response(scope["path"], 503, "The server stops.", retry_after=1)
+            await answer(scope, receive, send_with_headers)
         except Exception:  # answered by `_bug`; Starlette raises it again, for the log
             logger.error("%s %r\n%s", scope["method"], scope["path"], traceback.format_exc())
         finally:

@@ -203,10 +203,11 @@ class Server:
             timeout_graceful_shutdown=max(1, round(self.settings.drain_seconds)),
         )
         self._server = _Uvicorn(config, self.service)
-        # uvicorn raises the signals again when it has ended. Then they must not end the process.
+        # uvicorn handles the signals only while it runs. A signal before that must not be lost, and
+        # those that uvicorn raises again when it has ended must not end the process.
         if threading.current_thread() is threading.main_thread():
             for number in (signal.SIGTERM, signal.SIGINT):
-                signal.signal(number, lambda *_: None)
+                signal.signal(number, lambda *_: self.stop())
         watcher = threading.Thread(target=self._watch, name="watch", daemon=True)
         watcher.start()
         try:
