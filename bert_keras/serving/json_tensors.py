@@ -49,7 +49,8 @@ def columns_of_inputs(inputs: Any, signature: Signature) -> tuple[dict[str, Any]
     """Return `inputs` as columns, and the number of rows.
 
     Raises:
-        RequestError: if they are not those of the signature, or differ in length.
+        RequestError: if they are not those of the signature, or differ in length. As in
+            TensorFlow Serving, inputs of a SavedModel that is no export of ours may differ.
     """
     names = list(signature.inputs)
     if not isinstance(inputs, dict):
@@ -75,10 +76,10 @@ def columns_of_inputs(inputs: Any, signature: Signature) -> tuple[dict[str, Any]
     counts = {
         name: len(values) for name, values in columns.items() if signature.inputs[name].shape != ()
     }
-    if len(set(counts.values())) > 1:
+    if signature.has_text_rows and len(set(counts.values())) > 1:
         told = ", ".join(f"{name} {count}" for name, count in counts.items())
         raise RequestError(400, f"The inputs must have equally many rows. Received: {told}.")
-    return columns, next(iter(counts.values()), 1)
+    return columns, max(counts.values(), default=1)
 
 
 def _check_names(row: Mapping[str, Any], names: list[str], place: str) -> None:

@@ -146,6 +146,13 @@ async def _predict(service: Service, request: Request) -> Response:
     only = next(iter(outputs.values())) if len(outputs) == 1 else None
     if not in_rows:
         return json_response({"outputs": outputs if only is None else only}, headers=headers)
+    sizes = {np.shape(values)[:1] for values in answered.outputs.values()}
+    if sizes != {(count,)}:
+        raise RequestError(
+            400,
+            "The outputs of this signature are not in rows, one for each instance. Send the "
+            'request in columns ("inputs").',
+        )
     if only is None:
         names = list(outputs)
         rows = [dict(zip(names, row, strict=True)) for row in zip(*outputs.values(), strict=True)]
@@ -186,8 +193,10 @@ async def _classify(service: Service, request: Request) -> Response:
     """Answer `:classify`: a list of [label, score] for each example."""
     answered, has_own = await _run_examples(service, request, CLASSIFY, LABEL_TASKS)
     outputs = answered.outputs
-    labels = json_values("", outputs["labels" if has_own else "classes"])
     scores = outputs["scores"].tolist()
+    labels = outputs.get("labels" if has_own else "classes")
+    # As in TensorFlow Serving, the label of a signature without labels is "".
+    labels = [[""] * len(row) for row in scores] if labels is None else json_values("", labels)
     result = [
         [list(pair) for pair in zip(*row, strict=True)] for row in zip(labels, scores, strict=True)
     ]
@@ -262,6 +271,8 @@ def _example(row: Any, index: int) -> bytes:
         values = value if isinstance(value, list) else [value]
         feature = example.features.feature[name]
         if all(isinstance(item, bool | int) for item in values):
+            if not all(-(2**63) <= item < 2**63 for item in values):
+                raise RequestError(400, f"examples[{index}].{name:.80} is beyond 64 bits.")
             feature.int64_list.value.extend(map(int, values))
         elif all(isinstance(item, int | float) for item in values):
             feature.float_list.value.extend(values)
