@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import hmac
 import logging
 import time
@@ -13,7 +14,6 @@ from typing import Any
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
-from starlette.middleware import Middleware
 from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import FileResponse, HTMLResponse, Response
@@ -37,12 +37,15 @@ _PAGE = Path(__file__).with_name("page")
 # Paths without a token: the page has no data, and probes have no secret.
 _OPEN = ("/", "/health", "/ready", "/docs", "/openapi.json")
 _OPENAI_PATHS = ("/v1/embeddings", "/v1/rerank")
+_TEI_PATHS = ("/embed", "/predict", "/rerank")
+_TEI_ERRORS = {424: "Backend", 429: "Overloaded", 500: "Backend", 503: "Unhealthy"}
 _POLICY = "default-src 'self'; img-src 'self' data:; frame-ancestors 'none'; base-uri 'none'"
 _HEADERS = {
     b"content-security-policy": _POLICY.encode(),
     b"x-content-type-options": b"nosniff",
     b"referrer-policy": b"no-referrer",
 }
+_MOST_BODIES = 32  # bodies of the largest size that are in memory at the same time
 _CLIENT_GONE = 499  # nginx's number for a client that did not wait
 
 
@@ -115,24 +118,23 @@ def make_app(service: Service, metrics: Metrics, access: Access | None = None) -
         Route("/", page, methods=["GET"]),
         Mount("/static", StaticFiles(directory=_PAGE)),
     ]
-    middleware = []
-    if access.origins:
-        middleware.append(
-            Middleware(
-                CORSMiddleware,
-                allow_origins=list(access.origins),
-                allow_methods=["GET", "POST"],
-                allow_headers=["Authorization", "Content-Type"],
-            )
-        )
     handlers: Any = {
         RequestError: _request_error,
         HTTPException: _http_error,
         ClientDisconnect: _client_gone,
         Exception: _bug,
     }
-    app = Starlette(routes=routes, exception_handlers=handlers, middleware=middleware)
-    return _Gate(app, metrics, access)
+    app = Starlette(routes=routes, exception_handlers=handlers)
+    gate = _Gate(app, service, metrics, access)
+    if not access.origins:
+        return gate
+    return CORSMiddleware(  # outside, so that web pages can read refusals too
+        gate,
+        allow_origins=list(access.origins),
+        allow_methods=["GET", "POST"],
+        allow_headers=["Authorization", "Content-Type"],
+        expose_headers=["Retry-After", "X-Model-Version", "X-Truncated-Texts"],
+    )
 
 
 # === Errors ===
@@ -142,14 +144,16 @@ def error_response(
     path: str, status: int, message: str, *, retry_after: int | None = None, code: str = ""
 ) -> Response:
     """Return an error in the form of the protocol of a path."""
-    error: Any = message
+    body: dict[str, Any] = {"error": message}
     if path.startswith(_OPENAI_PATHS):
         kind = "invalid_request_error" if status < 500 else "server_error"
-        error = {"message": message, "type": kind, "param": None, "code": code or None}
+        body["error"] = {"message": message, "type": kind, "param": None, "code": code or None}
+    elif path in _TEI_PATHS:
+        body["error_type"] = _TEI_ERRORS.get(status, "Validation")
     headers = {} if retry_after is None else {"Retry-After": str(retry_after)}
     if status == 401:
         headers["WWW-Authenticate"] = "Bearer"
-    return json_response({"error": error}, status, headers)
+    return json_response(body, status, headers)
 
 
 async def _request_error(request: Request, error: Exception) -> Response:
@@ -199,15 +203,33 @@ class _Gate:
     It is plain ASGI, because Starlette's `BaseHTTPMiddleware` costs as much as the application.
     """
 
-    def __init__(self, app: Starlette, metrics: Metrics, access: Access):
+    def __init__(self, app: Starlette, service: Service, metrics: Metrics, access: Access):
         self._app, self._metrics, self._access = app, metrics, access
+        self._most_bytes = _MOST_BODIES * service.limits.max_body
+        self._held_bytes = 0  # of the bodies of all requests that are not answered yet
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle one request."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        start, statuses = time.perf_counter(), [_CLIENT_GONE]
+        start, statuses, size = time.perf_counter(), [_CLIENT_GONE], 0
+
+        async def receive_counted() -> Message:
+            """Receive a part of the body, unless the bodies of all requests are too large."""
+            nonlocal size
+            message = await receive()
+            received = len(message.get("body", b""))
+            size += received
+            self._held_bytes += received
+            if self._held_bytes > self._most_bytes:
+                raise RequestError(
+                    429,
+                    f"The requests that wait have more than {self._most_bytes:,} bytes. Repeat "
+                    "this one later.",
+                    retry_after=1,
+                )
+            return message
 
         async def send_with_headers(message: Message) -> None:
             """Add the headers of all answers, and note the status."""
@@ -225,12 +247,18 @@ class _Gate:
             if refused is not None:
                 await refused(scope, receive, send_with_headers)
             else:
-                await self._app(scope, receive, send_with_headers)
+                await self._app(scope, receive_counted, send_with_headers)
         except ClientDisconnect:
             pass
+        except asyncio.CancelledError:  # the drain has taken too long
+            if statuses[0] != _CLIENT_GONE:
+                raise
+            answer = error_response(scope["path"], 503, "The server stops.", retry_after=1)
+            await answer(scope, receive, send_with_headers)
         except Exception:  # answered by `_bug`; Starlette raises it again, for the log
-            logger.error("%s %s\n%s", scope["method"], scope["path"], traceback.format_exc())
+            logger.error("%s %r\n%s", scope["method"], scope["path"], traceback.format_exc())
         finally:
+            self._held_bytes -= size
             route = scope.get("route")
             pattern = getattr(route, "path", "other") or "/static"
             self._metrics.count_request(pattern, statuses[0], time.perf_counter() - start)
@@ -240,7 +268,8 @@ class _Gate:
         path, headers = scope["path"], dict(scope["headers"])
         hosts = self._access.hosts
         host = headers.get(b"host", b"").decode("latin-1")
-        if hosts and _host_name(host) not in hosts:
+        # Browsers always send it, so a request without it is of a program, such as a probe.
+        if host and hosts and _host_name(host).lower() not in hosts:
             return error_response(
                 path,
                 400,
@@ -251,8 +280,8 @@ class _Gate:
         token = self._access.token
         if not token or is_open:
             return None
-        sent = headers.get(b"authorization", b"")
-        if hmac.compare_digest(sent, f"Bearer {token}".encode()):
+        scheme, _, sent = headers.get(b"authorization", b"").partition(b" ")
+        if scheme.lower() == b"bearer" and hmac.compare_digest(sent.strip(), token.encode()):
             return None
         return error_response(
             path, 401, "The server needs a token: send the header Authorization: Bearer TOKEN."

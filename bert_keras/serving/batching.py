@@ -13,6 +13,7 @@ from typing import Any
 from bert_keras.serving.signatures import Columns, Outputs, Signature, joined_rows, without_padding
 
 _SHORTEST = 5  # exponent of the shortest length bucket: all texts below 32 bytes are in it
+_MOST_CHARACTERS = 2**18  # of a batch, so that long texts are done, or dropped, one by one
 
 
 class QueueFullError(RuntimeError):
@@ -132,12 +133,16 @@ class Batcher:
             self._changed.notify()
         return job
 
-    def close(self) -> None:
-        """Run the waiting rows, refuse new ones, and end the thread."""
+    def close(self, timeout: float | None = None) -> None:
+        """Run the waiting rows, refuse new ones, and end the thread.
+
+        Args:
+            timeout: longest time to wait for the thread, in seconds; None for any time.
+        """
         with self._changed:
             self._is_closed = True
             self._changed.notify()
-        self._thread.join()
+        self._thread.join(timeout)
 
     # === The thread ===
 
@@ -173,7 +178,8 @@ class Batcher:
         """
         batch: list[_Row] = []
         kept: deque[_Row] = deque()
-        while self._rows and len(batch) < self.max_batch:
+        most = self.max_batch
+        while self._rows and len(batch) < most:
             row = self._rows.popleft()
             if row.job.future.cancelled() or row.job.future.done():
                 continue
@@ -181,6 +187,7 @@ class Batcher:
             is_fit = row.job.signature is first.job.signature and row.bucket == first.bucket
             if is_fit and (not batch or row.job.signature.has_text_rows):
                 batch.append(row)
+                most = max(1, min(self.max_batch, _MOST_CHARACTERS >> row.bucket))
             else:
                 kept.append(row)
         self._rows.extendleft(reversed(kept))
@@ -191,21 +198,29 @@ class Batcher:
         start = time.monotonic()
         try:
             rows = self._outputs(batch)
+            seconds = time.monotonic() - start
+            if self._report is not None:
+                self._report(len(batch), seconds)
         except Exception as error:
             self._fail(batch, error)
             return
-        seconds = time.monotonic() - start
         self._seconds_per_row += 0.1 * (seconds / len(batch) - self._seconds_per_row)
-        if self._report is not None:
-            self._report(len(batch), seconds)
         for row, outputs in zip(batch, rows, strict=True):
             job = row.job
             job.results[row.index] = outputs
             job.waiting -= 1
             if not job.waiting and job.future.set_running_or_notify_cancel():
-                is_rows = job.signature.has_text_rows
-                result = joined_rows(job.results, self._pad_id) if is_rows else job.results[0]
-                job.future.set_result(result)
+                self._finish(job)
+
+    def _finish(self, job: Job) -> None:
+        """Give a job its outputs. An error concerns the job only, and not the thread."""
+        is_rows = job.signature.has_text_rows
+        try:
+            result = joined_rows(job.results, self._pad_id) if is_rows else job.results[0]
+        except Exception as error:
+            job.future.set_exception(error)
+        else:
+            job.future.set_result(result)
 
     def _outputs(self, batch: Sequence[_Row]) -> list[Any]:
         """Return the outputs of each row."""

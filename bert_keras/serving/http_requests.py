@@ -12,12 +12,14 @@ import orjson
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
+from bert_keras.errors import ArtifactError
 from bert_keras.serving.batching import ClosedError, QueueFullError
-from bert_keras.serving.loaded_model import LoadedModel
+from bert_keras.serving.loaded_model import LoadedModel, Token
 from bert_keras.serving.signatures import Columns, Outputs, Signature
 from bert_keras.serving.versions import NotFoundError, ServedModel, Version
 
 _RETRIES = 3  # of a request whose version was unloaded between its arrival and its run
+_TEXT_INPUTS = ("text", "pair", "question", "context", "prompt", "options")
 _ASIDE = 50_000  # characters that are tokenised in another thread, so that others do not wait
 
 
@@ -47,6 +49,8 @@ class Limits:
         max_body: largest number of bytes of a body.
         max_texts: largest number of rows of a request.
         max_characters: largest number of characters of all texts of a request.
+        max_window_characters: largest number of characters of a text for models that read a long
+            text in windows, each of which takes the time of a short text.
         timeout: longest time in seconds until a request is answered.
         body_timeout: longest time in seconds until a body has arrived.
     """
@@ -54,6 +58,7 @@ class Limits:
     max_body: int = 8 * 2**20
     max_texts: int = 2048
     max_characters: int = 4 * 2**20
+    max_window_characters: int = 100_000
     timeout: float = 60.0
     body_timeout: float = 20.0
 
@@ -202,7 +207,10 @@ def check_amount(rows: int, characters: int, limits: Limits) -> None:
 
 def shown(value: Any) -> str:
     """Return a value of a request for an error message, shortened."""
-    text = orjson.dumps(value, default=str).decode()
+    try:
+        text = orjson.dumps(value, default=str).decode()
+    except orjson.JSONEncodeError:  # orjson reads deeper lists than it writes
+        text = f"a deep {type(value).__name__}"
     return text if len(text) <= 80 else f"{text[:77]}..."
 
 
@@ -250,6 +258,7 @@ async def run(
     start = time.perf_counter()
     for _ in range(_RETRIES):
         version = choose()
+        columns = await _readable(version.model, columns, service.limits)
         try:
             job = version.batcher.submit(signature_of(version.model), columns, count)
         except QueueFullError as error:
@@ -261,6 +270,40 @@ async def run(
         outputs = await _wait(future, request, service.limits.timeout)
         return Answered(outputs, version, time.perf_counter() - start)
     raise RequestError(503, "The model is not loaded any more.", retry_after=1)
+
+
+async def _readable(model: LoadedModel, columns: Columns, limits: Limits) -> Columns:
+    """Return columns whose texts the model can read in bounded time.
+
+    Raises:
+        RequestError: if a text is too long for a model that reads it in windows.
+    """
+    rows = [row for name in _TEXT_INPUTS for row in columns.get(name, ())]
+    texts = [text for row in rows for text in (row if isinstance(row, list) else [row])]
+    longest = max(map(len, texts), default=0)
+    if model.reads_windows and longest > limits.max_window_characters:
+        raise RequestError(
+            413,
+            f"A model for {model.task} reads texts of at most {limits.max_window_characters:,} "
+            f"characters. Received: {longest:,}. Send the text in parts.",
+        )
+    if longest < _ASIDE or model.tokenizer is None:
+        return columns
+
+    def shortened(value: Any) -> Any:
+        """Return a text, or each text of a list, without an end that the model does not read."""
+        if isinstance(value, list):
+            return [shortened(item) for item in value]
+        if isinstance(value, bytes):
+            value = value.decode("utf-8", "ignore")
+        return model.shortened(value)
+
+    return await asyncio.to_thread(
+        lambda: {
+            name: shortened(values) if name in _TEXT_INPUTS else values
+            for name, values in columns.items()
+        }
+    )
 
 
 async def _wait(future: asyncio.Future, request: Request, timeout: float) -> Outputs:
@@ -277,7 +320,9 @@ async def _wait(future: asyncio.Future, request: Request, timeout: float) -> Out
             f"The model did not answer within {timeout:g} s. Send fewer or shorter texts.",
             retry_after=max(1, int(timeout)),
         )
-    except (TypeError, ValueError) as error:
+    except ArtifactError:
+        raise  # its message names files
+    except ValueError as error:
         raise RequestError(400, str(error)) from error
     finally:
         future.cancel()
@@ -296,16 +341,24 @@ async def truncated(
     """Return the number of rows that the model truncates; see `LoadedModel.truncated`."""
     if model.tokenizer is None:
         return 0
-    return await _aside(texts, lambda: model.truncated(texts, pairs))
+    return await _aside([*texts, *(pairs or ())], lambda: model.truncated(texts, pairs))
 
 
-async def count_tokens(
-    model: LoadedModel, texts: Sequence[str], pairs: Sequence[str] | None = None
-) -> list[int]:
-    """Return the number of tokens of each row; see `LoadedModel.count_tokens`."""
+async def count_tokens(model: LoadedModel, texts: Sequence[str]) -> list[int]:
+    """Return the number of tokens of each text; of very long ones, those of the beginning.
+
+    See `LoadedModel.count_tokens` and `LoadedModel.shortened`.
+    """
     if model.tokenizer is None:
         return [0] * len(texts)
-    return await _aside(texts, lambda: model.count_tokens(texts, pairs))
+    return await _aside(texts, lambda: model.count_tokens([*map(model.shortened, texts)]))
+
+
+async def tokens(
+    model: LoadedModel, text: str, pair: str | None, *, max_length: int | None = None
+) -> tuple[list[Token], bool]:
+    """Return the tokens of a row, and whether it is truncated; see `LoadedModel.tokens`."""
+    return await _aside([text, pair or ""], lambda: model.tokens(text, pair, max_length=max_length))
 
 
 async def _aside(texts: Sequence[str], function: Callable[[], Any]) -> Any:

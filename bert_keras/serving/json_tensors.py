@@ -49,7 +49,8 @@ def columns_of_inputs(inputs: Any, signature: Signature) -> tuple[dict[str, Any]
     """Return `inputs` as columns, and the number of rows.
 
     Raises:
-        RequestError: if they are not those of the signature, or differ in length.
+        RequestError: if they are not those of the signature, or differ in length. As in
+            TensorFlow Serving, inputs of a SavedModel that is no export of ours may differ.
     """
     names = list(signature.inputs)
     if not isinstance(inputs, dict):
@@ -75,10 +76,10 @@ def columns_of_inputs(inputs: Any, signature: Signature) -> tuple[dict[str, Any]
     counts = {
         name: len(values) for name, values in columns.items() if signature.inputs[name].shape != ()
     }
-    if len(set(counts.values())) > 1:
+    if signature.has_text_rows and len(set(counts.values())) > 1:
         told = ", ".join(f"{name} {count}" for name, count in counts.items())
         raise RequestError(400, f"The inputs must have equally many rows. Received: {told}.")
-    return columns, next(iter(counts.values()), 1)
+    return columns, max(counts.values(), default=1)
 
 
 def _check_names(row: Mapping[str, Any], names: list[str], place: str) -> None:
@@ -141,13 +142,17 @@ def string_value(value: Any, depth: int | None, place: str) -> Any:
 
 def _numbers(values: Any, spec: Spec, place: Any) -> np.ndarray:
     """Return numbers as an array of the type of an input."""
+    wanted = np.dtype(spec.dtype if spec.dtype != "bfloat16" else FLOAT)
+    if not _has_only_numbers(values):
+        raise RequestError(
+            400, f"{place(0)} must be numbers of type {wanted.name}. Received: {shown(values)}."
+        )
     try:
         array = np.array(values)
     except ValueError:
         raise RequestError(
             400, f"{place(0)} and the others must have equal lengths in one request."
         ) from None
-    wanted = np.dtype(spec.dtype if spec.dtype != "bfloat16" else FLOAT)
     kinds = {"i": "iu", "u": "iu", "f": "iuf", "b": "b"}[wanted.kind]
     if array.dtype.kind not in kinds:
         raise RequestError(
@@ -167,6 +172,20 @@ def _numbers(values: Any, spec: Spec, place: Any) -> np.ndarray:
         if array.min() < limits.min or array.max() > limits.max:
             raise RequestError(400, f"{place(0)} has a number beyond {wanted.name}.")
     return array.astype(wanted)
+
+
+def _has_only_numbers(values: Any) -> bool:
+    """Return whether nested lists have numbers and truth values only.
+
+    NumPy would give every text of a list the room of the longest, so a few megabytes of JSON could
+    become terabytes.
+    """
+    level = [values]
+    while level:
+        if not all(isinstance(value, list | int | float) for value in level):
+            return False
+        level = [item for value in level if isinstance(value, list) for item in value]
+    return True
 
 
 def characters_of(value: Any) -> int:

@@ -30,6 +30,7 @@ VECTOR_TASKS = ("sentence_similarity", "feature_extraction")
 LABEL_TASKS = ("text_classification", "multi_label_classification", "pair_classification")
 OTHER = "other"  # task of a SavedModel that another program wrote
 MOST_ATTENTION = 256  # tokens: the page draws every pair of them
+_LONG_TOKENS = 64  # characters for each token that is read, above which a text is shortened
 _MOST_ANSWERS = 20  # answers to a question that the page can ask for
 
 
@@ -108,7 +109,8 @@ class LoadedModel:
         """
         assert self.tokenizer is not None
         limit = min(max_length or self._longest, self._longest)
-        return tokens_of(self.tokenizer, text, pair, limit)
+        pair = None if pair is None else self.shortened(pair)
+        return tokens_of(self.tokenizer, self.shortened(text), pair, limit)
 
     @property
     def _longest(self) -> int:
@@ -121,6 +123,27 @@ class LoadedModel:
         if not len(texts):
             return []
         return self.tokenizer(texts, pairs)[features.PADDING_MASK].sum(axis=1).tolist()
+
+    @property
+    def reads_windows(self) -> bool:
+        """True if the model reads a long text in windows, and truncates nothing."""
+        return self.task in ("token_classification", "question_answering")
+
+    def shortened(self, text: str) -> str:
+        """Return the beginning of a very long text, which has more tokens than the model reads.
+
+        Tokenising megabytes takes seconds and gigabytes. The answer is the same, because the
+        tokens at the beginning do not depend on the end. Other texts are returned as they are.
+        """
+        if self.tokenizer is None or self.max_length is None or self.reads_windows:
+            return text
+        size = _LONG_TOKENS * self.max_length
+        while size < len(text):
+            beginning = text[:size]
+            if self.count_tokens([beginning])[0] > 2 * self.max_length:
+                return beginning
+            size *= 4
+        return text
 
     @property
     def inputs(self) -> list[str]:
@@ -161,7 +184,7 @@ class LoadedModel:
 
         A text of n bytes has at most n tokens, so that most texts need not be tokenised.
         """
-        if self.max_length is None or self.task in ("token_classification", "question_answering"):
+        if self.max_length is None or self.reads_windows:
             return 0
         limit = self.max_length - 4  # no family has more special tokens around two texts
         seconds = pairs if pairs is not None else [""] * len(texts)
@@ -172,8 +195,8 @@ class LoadedModel:
         ]
         if not long:
             return 0
-        firsts = [texts[index] for index in long]
-        others = None if pairs is None else [pairs[index] for index in long]
+        firsts = [self.shortened(texts[index]) for index in long]
+        others = None if pairs is None else [self.shortened(pairs[index]) for index in long]
         return sum(count > self.max_length for count in self.count_tokens(firsts, others))
 
 

@@ -23,6 +23,7 @@ from bert_keras.serving.http_requests import (
     run,
     shown,
     texts_from,
+    tokens,
     truncated,
     version_of,
 )
@@ -50,7 +51,7 @@ def routes(service: Service) -> list[Route]:
     async def answer(request: Request) -> Response:
         return await _answer(service, request)
 
-    async def tokens(request: Request) -> Response:
+    async def show_tokens(request: Request) -> Response:
         return await _tokens(service, request)
 
     async def search(request: Request) -> Response:
@@ -59,7 +60,7 @@ def routes(service: Service) -> list[Route]:
     async def attention(request: Request) -> Response:
         return await _attention(service, request)
 
-    posts = {"answer": answer, "tokens": tokens, "search": search, "attention": attention}
+    posts = {"answer": answer, "tokens": show_tokens, "search": search, "attention": attention}
     return [
         Route("/api/models", models, methods=["GET"]),
         *(
@@ -277,8 +278,8 @@ async def _tokens(service: Service, request: Request) -> Response:
     loaded = model.newest.model
     if loaded.tokenizer is None:
         raise RequestError(404, loaded.why_not["tokens"])
-    tokens, is_cut = loaded.tokens(text, pair)
-    return json_response({"tokens": [token._asdict() for token in tokens], "truncated": is_cut})
+    pieces, is_cut = await tokens(loaded, text, pair)
+    return json_response({"tokens": [token._asdict() for token in pieces], "truncated": is_cut})
 
 
 async def _attention(service: Service, request: Request) -> Response:
@@ -297,10 +298,10 @@ async def _attention(service: Service, request: Request) -> Response:
         1,
     )
     shares = answered.outputs["attention"]
-    tokens, _ = answered.version.model.tokens(text, pair, max_length=MOST_ATTENTION)
+    pieces, _ = await tokens(answered.version.model, text, pair, max_length=MOST_ATTENTION)
     return json_response(
         {
-            "tokens": [token.token for token in tokens],
+            "tokens": [token.token for token in pieces],
             "layers": shares.shape[0],
             "heads": shares.shape[1],
             "attention": base64.b64encode(shares.tobytes()).decode(),

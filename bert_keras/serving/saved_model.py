@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import logging
 from pathlib import Path
 from typing import Any
 
@@ -22,10 +23,14 @@ from bert_keras.serving.signatures import (
     Outputs,
     Signature,
     Spec,
+    in_batches,
 )
 from bert_keras.tokenizers import Tokenizer
 
+logger = logging.getLogger("bert_keras.serving")
+
 _TRAINING = "training"
+_MOST_IDS_ROWS = 32  # rows of token ids that run at once
 
 
 class SavedModel(LoadedModel):
@@ -99,12 +104,19 @@ class SavedModel(LoadedModel):
 
         def run(columns: Columns) -> Outputs:
             tensors = {key: _tensor(columns[key], spec) for key, spec in inputs.items()}
-            results = {key: value.numpy() for key, value in function(**tensors).items()}
+            results = {key: value.numpy() for key, value in _called(function, tensors).items()}
             for key in strings if self._is_own else ():
                 results[key] = _decoded(results[key])
             return results
 
-        return Signature(run, inputs, outputs, has_text_rows=is_batched, method=method)
+        is_ids = self._is_own and name == IDS
+        return Signature(
+            in_batches(run, _MOST_IDS_ROWS) if is_ids else run,
+            inputs,
+            outputs,
+            has_text_rows=is_batched,
+            method=method,
+        )
 
 
 def _spec(spec: Any) -> Spec:
@@ -117,6 +129,24 @@ def _tensor(values: Any, spec: Spec) -> Any:
     """Return a column as a tensor of the type of an input."""
     tf = importlib.import_module("tensorflow")
     return tf.constant(values, tf.as_dtype(spec.dtype))
+
+
+def _called(function: Any, tensors: dict[str, Any]) -> dict[str, Any]:
+    """Return the outputs of a function of TensorFlow.
+
+    Raises:
+        ValueError: if the function refuses the values. TensorFlow's message names files of the
+            program that made it, so it is in the log only.
+    """
+    errors = importlib.import_module("tensorflow").errors
+    try:
+        return function(**tensors)
+    except (errors.InvalidArgumentError, errors.OutOfRangeError) as error:
+        logger.warning("A signature refuses its inputs: %s", error)
+        raise ValueError(
+            "The SavedModel refuses these values, such as ids outside its vocabulary or inputs "
+            "of different sizes."
+        ) from error
 
 
 def _decoded(values: np.ndarray) -> np.ndarray:

@@ -15,6 +15,7 @@ import uvicorn
 
 from bert_keras.errors import ResourceError, UsageError
 from bert_keras.serving.app import Access, make_app
+from bert_keras.serving.http_connection import HttpConnection
 from bert_keras.serving.http_requests import Limits, Service
 from bert_keras.serving.metrics import Metrics
 from bert_keras.serving.text_embeddings_inference import first_models
@@ -22,6 +23,8 @@ from bert_keras.serving.versions import Options, ServedModel, model_argument
 
 logger = logging.getLogger("bert_keras.serving")
 
+# After the drain, a version that is being loaded and a batch that nobody waits for may still run.
+_LAST_SECONDS = 2.0
 _LOOPBACK_HOSTS = ("localhost", "127.0.0.1", "[::1]")
 
 
@@ -145,7 +148,7 @@ def listen(settings: Settings) -> socket.socket:
     try:
         bound.bind((settings.host, settings.port))
         bound.listen(2048)
-    except (OSError, OverflowError) as error:
+    except (OSError, OverflowError, UnicodeError) as error:
         bound.close()
         raise ResourceError(
             f"Cannot listen on {settings.host}:{settings.port}: {error}. Name another port with "
@@ -174,7 +177,7 @@ class Server:
         self.service = Service(
             models, settings.limits, accepts_token_ids=settings.accepts_token_ids
         )
-        hosts = _LOOPBACK_HOSTS if settings.is_local else ()
+        hosts = (*_LOOPBACK_HOSTS, settings.host.lower()) if settings.is_local else ()
         access = Access(settings.token, settings.origins, hosts)
         self.app = make_app(self.service, metrics or Metrics(), access)
         self._stopping = threading.Event()
@@ -190,6 +193,8 @@ class Server:
         """
         config = uvicorn.Config(
             self.app,
+            http=HttpConnection,
+            ws="none",
             lifespan="off",
             log_config=None,
             access_log=False,
@@ -198,19 +203,20 @@ class Server:
             timeout_graceful_shutdown=max(1, round(self.settings.drain_seconds)),
         )
         self._server = _Uvicorn(config, self.service)
-        # uvicorn raises the signals again when it has ended. Then they must not end the process.
+        # uvicorn handles the signals only while it runs. A signal before that must not be lost, and
+        # those that uvicorn raises again when it has ended must not end the process.
         if threading.current_thread() is threading.main_thread():
             for number in (signal.SIGTERM, signal.SIGINT):
-                signal.signal(number, lambda *_: None)
+                signal.signal(number, lambda *_: self.stop())
         watcher = threading.Thread(target=self._watch, name="watch", daemon=True)
         watcher.start()
         try:
             self._server.run([bound])
         finally:
             self._stopping.set()
-            watcher.join()
+            watcher.join(_LAST_SECONDS)
             for model in self.service.models.values():
-                model.close()
+                model.close(_LAST_SECONDS)
 
     def stop(self) -> None:
         """Make `run` return after the open requests are answered. Any thread may call it."""

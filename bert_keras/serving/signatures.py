@@ -356,6 +356,20 @@ def _mask_signatures(predictor: Predictor) -> dict[str, Signature]:
     return signatures
 
 
+def in_batches(run: Callable[[Columns], Outputs], size: int) -> Callable[[Columns], Outputs]:
+    """Return a function that runs at most `size` rows at once, so that its memory is bounded."""
+
+    def run_batches(columns: Columns) -> Outputs:
+        count = len(next(iter(columns.values())))
+        batches = [
+            run({name: values[start : start + size] for name, values in columns.items()})
+            for start in range(0, count, size)
+        ]
+        return {name: np.concatenate([batch[name] for batch in batches]) for name in batches[0]}
+
+    return run_batches
+
+
 def _ids(predictor: Predictor) -> Signature:
     """Return the signature of the bare model: int32 inputs by name, float32 outputs by name."""
     task: Any = predictor.task
@@ -368,7 +382,7 @@ def _ids(predictor: Predictor) -> Signature:
 
     specs = {tensor.name: Spec(INT, tuple(tensor.shape)) for tensor in task.inputs}
     outputs = {name: Spec(FLOAT, tuple(tensor.shape)) for name, tensor in task.output.items()}
-    return Signature(run, specs, outputs, has_text_rows=False)
+    return Signature(in_batches(run, predictor.batch_size), specs, outputs, has_text_rows=False)
 
 
 # Task name -> function that makes the signatures of its models; see `export.graph.signatures`.

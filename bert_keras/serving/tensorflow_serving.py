@@ -55,7 +55,8 @@ _DTYPES = {
     "uint8": "DT_UINT8",
     "bfloat16": "DT_BFLOAT16",
 }
-_INVALID, _OK = "INVALID_ARGUMENT", "OK"
+_OK = "OK"
+_MOST_DIGITS = 18  # of a version number
 
 
 def routes(service: Service) -> list[Route]:
@@ -66,7 +67,9 @@ def routes(service: Service) -> list[Route]:
         answer = {"predict": _predict, "classify": _classify, "regress": _regress}.get(verb)
         if answer is None:
             raise RequestError(
-                400, f"Malformed request: the method must be predict, classify or regress: {verb}"
+                400,
+                "Malformed request: the method must be predict, classify or regress. "
+                f"Received: {verb:.80}",
             )
         return await answer(service, request)
 
@@ -80,7 +83,7 @@ def routes(service: Service) -> list[Route]:
         Route("/v1/models/{name}/metadata", metadata, methods=["GET"]),
         Route("/v1/models/{name}:{verb}", post, methods=["POST"]),
     ]
-    for part in ("versions/{number:int}", "labels/{label}"):
+    for part in ("versions/{number}", "labels/{label}"):
         path = "/v1/models/{name}/" + part
         found += [
             Route(f"{path}/metadata", metadata, methods=["GET"]),
@@ -93,7 +96,21 @@ def routes(service: Service) -> list[Route]:
 def _version(service: Service, request: Request) -> Version:
     """Return the version that the path of a request names."""
     path = request.path_params
-    return version_of(service.model(path["name"]), path.get("number"), path.get("label"))
+    return version_of(service.model(path["name"]), _number(path), path.get("label"))
+
+
+def _number(path: Mapping[str, str]) -> int | None:
+    """Return the version number of a path; None if it has none.
+
+    Raises:
+        RequestError: if it is no number of 64 bits, as all version numbers are.
+    """
+    text = path.get("number")
+    if text is None:
+        return None
+    if not text.isascii() or not text.isdecimal() or len(text) > _MOST_DIGITS:
+        raise RequestError(404, f"{text!r:.80} is not the number of a version.")
+    return int(text)
 
 
 # === Predict ===
@@ -129,6 +146,13 @@ async def _predict(service: Service, request: Request) -> Response:
     only = next(iter(outputs.values())) if len(outputs) == 1 else None
     if not in_rows:
         return json_response({"outputs": outputs if only is None else only}, headers=headers)
+    sizes = {np.shape(values)[:1] for values in answered.outputs.values()}
+    if sizes != {(count,)}:
+        raise RequestError(
+            400,
+            "The outputs of this signature are not in rows, one for each instance. Send the "
+            'request in columns ("inputs").',
+        )
     if only is None:
         names = list(outputs)
         rows = [dict(zip(names, row, strict=True)) for row in zip(*outputs.values(), strict=True)]
@@ -169,8 +193,10 @@ async def _classify(service: Service, request: Request) -> Response:
     """Answer `:classify`: a list of [label, score] for each example."""
     answered, has_own = await _run_examples(service, request, CLASSIFY, LABEL_TASKS)
     outputs = answered.outputs
-    labels = json_values("", outputs["labels" if has_own else "classes"])
     scores = outputs["scores"].tolist()
+    labels = outputs.get("labels" if has_own else "classes")
+    # As in TensorFlow Serving, the label of a signature without labels is "".
+    labels = [[""] * len(row) for row in scores] if labels is None else json_values("", labels)
     result = [
         [list(pair) for pair in zip(*row, strict=True)] for row in zip(labels, scores, strict=True)
     ]
@@ -245,6 +271,8 @@ def _example(row: Any, index: int) -> bytes:
         values = value if isinstance(value, list) else [value]
         feature = example.features.feature[name]
         if all(isinstance(item, bool | int) for item in values):
+            if not all(-(2**63) <= item < 2**63 for item in values):
+                raise RequestError(400, f"examples[{index}].{name:.80} is beyond 64 bits.")
             feature.int64_list.value.extend(map(int, values))
         elif all(isinstance(item, int | float) for item in values):
             feature.float_list.value.extend(values)
@@ -298,7 +326,7 @@ def is_available(service: Service) -> bool:
 def _status(service: Service, request: Request) -> dict[str, Any]:
     """Return the status object of the model that the path names."""
     path = request.path_params
-    statuses = model_status(service, path["name"], path.get("number"), path.get("label"))
+    statuses = model_status(service, path["name"], _number(path), path.get("label"))
     return {"model_version_status": statuses}
 
 

@@ -31,6 +31,10 @@ from bert_keras.serving.signatures import Signature
 from bert_keras.serving.versions import ServedModel
 
 _PAIR = ("text", "pair")
+_ROWS = (
+    "`inputs` must be a text, a pair [text, text], or a list of such lists: [[text], [text]] or "
+    "[[text, text], [text, text]]."
+)
 
 
 def can_embed(model: LoadedModel) -> bool:
@@ -205,23 +209,23 @@ async def _predict(service: Service, request: Request) -> Response:
 def _text_rows(value: Any, service: Service) -> tuple[list[list[str]], bool]:
     """Return `inputs` of `/predict` as rows of one text or two, and whether it is one row.
 
-    TEI takes a text, a list with a text or with a pair of texts, or a list of such lists.
+    As in TEI, a list of two texts is one pair, and several rows are a list of lists.
 
     Raises:
         RequestError: if it is something else.
     """
-    is_one = isinstance(value, str)
-    listed = [value] if is_one else value if isinstance(value, list) else []
-    rows = [[row] if isinstance(row, str) else row for row in listed]
+    listed = value if isinstance(value, list) else [value]
+    is_one = all(isinstance(item, str) for item in listed)
+    rows = [listed] if is_one else listed
     flat = [text for row in rows for text in (row if isinstance(row, list) else [row])]
+    if (is_one and len(listed) not in (1, 2)) or not all(isinstance(row, list) for row in rows):
+        raise RequestError(400, f"{_ROWS} Received: {shown(value)}.")
     texts_from(flat, "inputs", service.limits)
     sizes = {len(row) for row in rows}
-    if len(sizes) > 1 or not sizes <= {1, 2}:
-        raise RequestError(
-            400,
-            "`inputs` must be a text, a list of texts, or a list of pairs [text, text]. "
-            f"Received: {shown(value)}.",
-        )
+    if not sizes <= {1, 2}:
+        raise RequestError(400, f"{_ROWS} Received: {shown(value)}.")
+    if len(sizes) > 1:
+        raise RequestError(400, "`inputs` has single texts and pairs. Send them separately.")
     return rows, is_one
 
 

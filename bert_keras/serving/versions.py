@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import logging
+import os
 import re
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -27,6 +29,7 @@ logger = logging.getLogger("bert_keras.serving")
 
 _NAME = re.compile(r"[\w.-]+")
 _SAVED_MODEL = "saved_model.pb"
+_MOST_DIGITS = 18  # of a version number, which has 64 bits in TensorFlow Serving
 # States of a version, as TensorFlow Serving names them.
 AVAILABLE, LOADING, FAILED = "AVAILABLE", "LOADING", "END"
 
@@ -137,6 +140,10 @@ class ServedModel:
         # Version number -> (files that failed to load, message); tried again when the files change.
         self._failures: dict[int, tuple[Any, str]] = {}
         self._loading: int | None = None
+        # A version whose files are still being copied is not loaded. It is settled when two looks
+        # find the same files.
+        self._settled: set[int] = set()
+        self._seen_files: dict[int, Any] = {}
         self.created = int(time.time())
         self.is_watched = _is_base_folder(Path(source))
         self._open()
@@ -145,6 +152,7 @@ class ServedModel:
         """Load the first versions."""
         if self.is_watched:
             present = _versions_in(Path(self.source))
+            self._settled = set(present)
             if missing := sorted(set(self.labels.values()) - set(present)):
                 raise UsageError(
                     f"{self.source}: there is no version {missing[0]}, which --label names. "
@@ -208,30 +216,51 @@ class ServedModel:
         return [(number, *found[number]) for number in sorted(found, reverse=True)]
 
     def refresh(self) -> None:
-        """Look for new and removed versions, and swap. Errors are logged, and nothing is lost."""
+        """Look for new and removed versions, and swap. Errors are logged, and nothing is lost.
+
+        A new version is loaded by the second call that finds the same files.
+        """
         if not self.is_watched:
             return
         with self._lock:
-            wanted = self._wanted()
-            for number in wanted:
-                if number not in self._versions:
-                    self._try(number)
-            usable = [number for number in wanted if number in self._versions]
-            if not usable:
-                return  # all folders were removed or are broken: what is loaded stays
-            self._unload(set(self._versions) - set(usable))
+            self._settle()
+            while missing := [n for n in self._wanted() if n not in self._versions]:
+                self._try(missing[0])  # a version that fails is not wanted any more
+            if wanted := self._wanted():
+                self._unload(set(self._versions) - set(wanted))
+            # Otherwise all folders were removed or are broken: what is loaded stays.
 
-    def close(self) -> None:
-        """Answer the waiting requests, and unload all versions."""
+    def _settle(self) -> None:
+        """Note which folders of versions have not changed since the last look."""
+        present = set(_versions_in(Path(self.source)))
+        self._settled &= present
+        for gone in self._failures.keys() - present:
+            del self._failures[gone]
+        for number in present - self._settled:
+            files = _fingerprint(Path(self.source, str(number)))
+            if self._seen_files.get(number) == files:
+                self._settled.add(number)
+            self._seen_files[number] = files
+
+    def close(self, timeout: float | None = None) -> None:
+        """Answer the waiting requests, and unload all versions.
+
+        Args:
+            timeout: longest time to wait for each version, in seconds; None for any time.
+        """
         for version in self.loaded:
-            version.batcher.close()
+            version.batcher.close(timeout)
 
     # === Loading ===
 
     def _wanted(self) -> list[int]:
         """Return the numbers of the versions to be loaded: the newest that loads, and labels."""
         present = _versions_in(Path(self.source))
-        usable = [n for n in present if n in self._versions or not self._has_failed(n)]
+        usable = [
+            n
+            for n in present
+            if n in self._versions or (n in self._settled and not self._has_failed(n))
+        ]
         wanted = {max(usable)} if usable else set()
         return sorted({*wanted, *(n for n in self.labels.values() if n in usable)}, reverse=True)
 
@@ -247,7 +276,11 @@ class ServedModel:
         self._loading = number
         try:
             version = self._load(number)
+            if _fingerprint(folder) != fingerprint:
+                version.batcher.close()
+                raise ArtifactError(f"{folder}: changed while it was loaded.")
         except Exception as error:
+            self._settled.discard(number)
             self._failures[number] = (fingerprint, str(error))
             logger.error("%s version %d does not load: %s", self.name, number, error)
             return error
@@ -264,7 +297,7 @@ class ServedModel:
         version = Version(self.name, number, open_model(path, self._options), self._options)
         try:
             version.warm_up()
-        except ArtifactError:
+        except BaseException:
             version.batcher.close()
             raise
         return version
@@ -329,7 +362,8 @@ def _is_export(folder: Path) -> bool:
 
 def _is_version(folder: Path) -> bool:
     """Return whether a folder is a numbered version of an export."""
-    return folder.name.isdecimal() and _is_export(folder)
+    name = folder.name
+    return name.isdecimal() and len(name) <= _MOST_DIGITS and _is_export(folder)
 
 
 def _is_base_folder(folder: Path) -> bool:
@@ -347,5 +381,10 @@ def _versions_in(folder: Path) -> list[int]:
 
 def _fingerprint(folder: Path) -> Any:
     """Return names, sizes and times of the files of a folder, which tell whether it changed."""
-    files = [path for path in folder.rglob("*") if path.is_file()]
-    return sorted((str(path), path.stat().st_size, path.stat().st_mtime_ns) for path in files)
+    found = []
+    for place, _, names in os.walk(folder):
+        for path in (Path(place, name) for name in names):
+            with suppress(OSError):  # it was removed meanwhile, or is a link to nothing
+                status = path.stat()
+                found.append((str(path), status.st_size, status.st_mtime_ns))
+    return sorted(found)

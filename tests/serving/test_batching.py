@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from bert_keras.serving import batching
 from bert_keras.serving.batching import Batcher, ClosedError, QueueFullError
 from bert_keras.serving.signatures import STRING, Columns, Outputs, Signature, Spec
 
@@ -51,6 +52,33 @@ def test_an_idle_model_runs_at_once() -> None:
     assert lengths(batcher.submit(model.signature, {"text": ["a", "bcd"]}, 2)) == [1, 3]
     assert lengths(batcher.submit(model.signature, {"text": ["ab"]}, 1)) == [2]
     assert model.batches == [["a", "bcd"], ["ab"]]
+    batcher.close()
+
+
+def test_long_texts_run_in_small_batches() -> None:
+    model, batcher = Model(), Batcher("m", max_wait=0.0)
+    first = model.hold(batcher)
+    jobs = [batcher.submit(model.signature, {"text": ["a" * 60_000]}, 1) for _ in range(9)]
+    model.may_go.set()
+    assert [lengths(job) for job in [first, *jobs]] == [[5], *[[60_000]] * 9]
+    assert [len(batch) for batch in model.batches] == [1, 4, 4, 1]
+    batcher.close()
+
+
+def test_an_error_outside_the_model_does_not_end_the_thread(monkeypatch) -> None:
+    def fails(*_) -> None:
+        raise RuntimeError("an error of the program")
+
+    model, batcher = Model(), Batcher("m", report=fails)
+    with pytest.raises(RuntimeError, match="of the program"):
+        lengths(batcher.submit(model.signature, {"text": ["a"]}, 1))
+    batcher.close()
+    batcher = Batcher("m")
+    with monkeypatch.context() as patch:
+        patch.setattr(batching, "joined_rows", fails)
+        with pytest.raises(RuntimeError, match="of the program"):
+            lengths(batcher.submit(model.signature, {"text": ["a"]}, 1))
+    assert lengths(batcher.submit(model.signature, {"text": ["ab"]}, 1)) == [2]
     batcher.close()
 
 

@@ -92,12 +92,27 @@ class Foreign(tf.Module):
         classes = tf.tile([["yes", "no"]], [tf.shape(scores)[0], 1])
         return {"classes": classes, "scores": scores}
 
+    @tf.function(
+        input_signature=[
+            tf.TensorSpec([None], tf.float32, name="numbers"),
+            tf.TensorSpec([None], tf.int32, name="places"),
+        ]
+    )
+    def pick(self, numbers: Any, places: Any) -> Any:
+        return {"mean": tf.reduce_mean(numbers), "picked": tf.gather(numbers, places)}
+
+    @tf.function(input_signature=[tf.TensorSpec([None], tf.string)])
+    def scores(self, inputs: Any) -> Any:
+        return {"scores": tf.zeros([tf.shape(inputs)[0], 2])}
+
 
 @pytest.fixture
 def foreign(tmp_path: Path) -> Path:
     module = Foreign()
     folder = tmp_path / "foreign" / "1"
-    tf.saved_model.save(module, str(folder), {DEFAULT: module.read, "classify": module.classify})
+    names = ("classify", "pick", "scores")
+    signatures = {DEFAULT: module.read, **{name: getattr(module, name) for name in names}}
+    tf.saved_model.save(module, str(folder), signatures)
     return folder
 
 
@@ -107,7 +122,7 @@ def set_methods(folder: Path) -> None:
 
     program = read_program(folder)
     signatures = program.meta_graphs[0].signature_def
-    signatures["classify"].method_name = CLASSIFY
+    signatures["classify"].method_name = signatures["scores"].method_name = CLASSIFY
     signatures[DEFAULT].method_name = REGRESS
     (folder / "saved_model.pb").write_bytes(program.SerializeToString())
 
@@ -122,6 +137,11 @@ def test_a_program_of_others_needs_trust(foreign: Path) -> None:
         result = served.ask("/v1/models/foreign:classify", body)["result"]
         assert result == [[["yes", 0.25], ["no", 0.75]], [["yes", 1.0], ["no", 0.0]]]
         assert served.post("/v1/models/foreign:regress", body).status_code == 400
+        without = served.ask("/v1/models/foreign:classify", {**body, "signature_name": "scores"})
+        assert without["result"] == [[["", 0.0], ["", 0.0]]] * 2
+        for value in (2**63, {"a": 1}, None, [1, "b"], []):
+            wrong = {**body, "examples": [{"x": value}]}
+            assert served.post("/v1/models/foreign:classify", wrong).status_code == 400, value
         (described,) = served.get("/api/models")["models"]
         assert described["task"] == "other"
         assert not any(described["can"].values())
@@ -130,6 +150,37 @@ def test_a_program_of_others_needs_trust(foreign: Path) -> None:
         metadata = served.get("/v1/models/foreign/metadata")["metadata"]
         signatures = metadata["signature_def"]["signature_def"]
         assert signatures["classify"]["method_name"] == CLASSIFY
+
+
+def test_inputs_and_outputs_that_are_no_rows(foreign: Path) -> None:
+    with running({"foreign": foreign.parent}, options=Options(trust=True)) as served:
+        path = "/v1/models/foreign:predict"
+        body = {"signature_name": "pick", "inputs": {"numbers": [1.0, 2.0, 6.0], "places": [2]}}
+        assert served.ask(path, body)["outputs"] == {"mean": 3.0, "picked": [6.0]}
+        rows = {"signature_name": "pick", "instances": [{"numbers": 1.0, "places": 0}]}
+        refused = served.post(path, rows)
+        assert refused.status_code == 400
+        assert '"inputs"' in refused.json()["error"]
+        body["inputs"]["places"] = [7]
+        refused = served.post(path, body)
+        assert refused.status_code == 400
+        assert ".py" not in refused.text
+
+
+def test_ids_of_a_saved_model(exported: dict[str, Path]) -> None:
+    with running({"labels": exported["labels"]}) as served:
+        names = ("token_ids", "segment_ids", "padding_mask")
+        inputs = {name: [[int(name != "segment_ids")] * 3] * 70 for name in names}
+        inputs["token_ids"] = [[2, 5 + i % 7, 3] for i in range(70)]
+        body = {"signature_name": "ids", "inputs": inputs}
+        found = served.ask("/v1/models/labels:predict", body)["outputs"]
+        last = {name: values[69:] for name, values in inputs.items()}
+        (row,) = served.ask("/v1/models/labels:predict", {**body, "inputs": last})["outputs"]
+        assert found[69] == pytest.approx(row, abs=1e-5)
+        inputs["token_ids"] = [[10**6] * 3] * 70
+        refused = served.post("/v1/models/labels:predict", body)
+        assert refused.status_code == 400
+        assert ".py" not in refused.text
 
 
 def test_trust_is_checked_at_every_swap(exported: dict[str, Path], foreign: Path) -> None:

@@ -11,20 +11,27 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import httpx
+import numpy as np
 import pytest
+from starlette.testclient import TestClient
 
 from bert_keras.errors import ArtifactError, ResourceError, UsageError
+from bert_keras.serving import server as server_module
 from bert_keras.serving.server import (
     Server,
     Settings,
+    _Uvicorn,
     labels_from,
     listen,
     load_models,
     start_lines,
 )
+from bert_keras.serving.signatures import Signature, Spec
 from bert_keras.serving.versions import Options
+from tests.serving.running import running
 
 ROOT = Path(__file__).parents[2]
 
@@ -108,6 +115,59 @@ def process(*words: str) -> Iterator[tuple[subprocess.Popen, str]]:
     finally:
         run.kill()
         run.communicate()
+
+
+def test_a_signal_before_the_http_server_runs_is_not_lost(monkeypatch) -> None:
+    def run(uvicorn_server: Any, sockets: Any) -> None:
+        del sockets
+        signal.raise_signal(signal.SIGTERM)
+        assert uvicorn_server.should_exit
+
+    monkeypatch.setattr(_Uvicorn, "run", run)
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
+    server = Server({}, Settings(port=0))
+    try:
+        with listen(server.settings) as bound:
+            server.run(bound)
+    finally:
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+    assert server.service.is_draining
+
+
+def test_a_batch_that_outlasts_the_drain_does_not_hold_the_process_up(folders, monkeypatch) -> None:
+    """Its request is answered by 503, and the server ends while the batch still runs."""
+    monkeypatch.setattr(server_module, "_LAST_SECONDS", 0.1)
+    entered, may_go = threading.Event(), threading.Event()
+
+    def slow(columns: Any) -> Any:
+        entered.set()
+        assert may_go.wait(60)
+        return {"scores": np.zeros((len(columns["text"]), 1), np.float32)}
+
+    with running({"labels": folders["labels"]}, drain_seconds=1.0) as other:
+        loaded = other.server.service.models["labels"].newest.model
+        loaded.signatures = {
+            "serving_default": Signature(slow, {"text": Spec("string", (None,))}, {})
+        }
+        answers: list[httpx.Response] = []
+        body = {"instances": ["a"]}
+        path = "/v1/models/labels:predict"
+        asking = threading.Thread(target=lambda: answers.append(other.post(path, body)))
+        asking.start()
+        assert entered.wait(20)
+        other.server.stop()
+        asking.join(30)
+        assert [answer.status_code for answer in answers] == [503]
+        assert answers[0].headers["Retry-After"]
+        assert answers[0].json()["error"]
+    may_go.set()
+
+
+def test_the_address_of_the_server_is_a_host() -> None:
+    server = Server({}, Settings(host="127.0.0.2"))
+    for host, status in (("127.0.0.2:8501", 200), ("localhost", 200), ("127.0.0.3", 400)):
+        assert TestClient(server.app, f"http://{host}").get("/health").status_code == status
 
 
 def test_sigterm_under_load_answers_what_is_open_and_ends_with_0(

@@ -41,8 +41,15 @@ def test_predict_takes_texts_and_pairs(served: Running) -> None:
     scores = model.predict_scores(TEXTS[0])
     np.testing.assert_allclose([item["score"] for item in one], np.sort(scores)[::-1], atol=1e-5)
     assert one[0]["label"] == model.predict_labels(TEXTS[0]).label
+    assert served.ask("/predict", {"inputs": [TEXTS[0]]}) == one
     many = served.ask("/predict", {"inputs": [[text] for text in TEXTS]})
-    assert many == served.ask("/predict", {"inputs": TEXTS})
+    assert [row[0]["label"] for row in many] == [
+        label.label for label in model.predict_labels(TEXTS)
+    ]
+    pair = served.ask("/predict", {"inputs": [TEXTS[0], OTHERS[0]]})  # as in TEI, one pair
+    assert pair[0]["label"] == model.predict_labels(TEXTS[0], OTHERS[0]).label
+    for wrong in (TEXTS, [["a"], "b"], [["a", "b", "c"]], [[]], [["a"], ["b", "c"]], [], None):
+        assert served.post("/predict", {"inputs": wrong}).status_code == 400
     pairs = served.ask("/predict", {"inputs": [list(p) for p in zip(TEXTS, OTHERS, strict=True)]})
     assert [row[0]["label"] for row in pairs] == [
         label.label for label in model.predict_labels(TEXTS, OTHERS)

@@ -63,6 +63,12 @@ def answer(version: versions.Version) -> float:
     return job.future.result(20)["scores"].item()
 
 
+def look(model: ServedModel) -> None:
+    """Look for versions twice: a new one is loaded when two looks find the same files."""
+    model.refresh()
+    model.refresh()
+
+
 def states(model: ServedModel) -> dict[int, str]:
     return {number: state for number, state, _ in model.states()}
 
@@ -78,7 +84,7 @@ def test_the_newest_version_replaces_the_one_before(tmp_path: Path) -> None:
     assert answer(model.version()) == 2.0
     write(tmp_path, 10)
     assert answer(model.version()) == 2.0
-    model.refresh()
+    look(model)
     assert answer(model.version()) == 10.0
     assert states(model) == {10: "AVAILABLE"}
     with pytest.raises(NotFoundError, match=r"version 2 .* not loaded; loaded: 10"):
@@ -91,10 +97,10 @@ def test_a_removed_version_is_rolled_back(tmp_path: Path) -> None:
     newest = write(tmp_path, 2)
     model = served(tmp_path)
     shutil.rmtree(newest)
-    model.refresh()
+    look(model)
     assert answer(model.version()) == 1.0
     shutil.rmtree(tmp_path / "1")  # the last one is kept in memory
-    model.refresh()
+    look(model)
     assert answer(model.version()) == 1.0
     model.close()
 
@@ -105,13 +111,13 @@ def test_a_broken_version_is_never_served(tmp_path: Path, content: str) -> None:
     model = served(tmp_path)
     broken = write(tmp_path, 2, content)
     for _ in range(2):
-        model.refresh()
+        look(model)
         assert answer(model.version()) == 1.0
         assert states(model) == {2: "END", 1: "AVAILABLE"}
     (message,) = [message for number, _, message in model.states() if number == 2]
     assert str(tmp_path) not in message
     (broken / "saved_model.pb").write_text("2.5")  # mended in place
-    model.refresh()
+    look(model)
     assert answer(model.version()) == 2.5
     assert states(model) == {2: "AVAILABLE"}
     model.close()
@@ -136,7 +142,7 @@ def test_a_label_keeps_its_version(tmp_path: Path) -> None:
     assert answer(model.version()) == 2.0
     assert answer(model.version(label="stable")) == answer(model.version(1)) == 1.0
     write(tmp_path, 3)
-    model.refresh()
+    look(model)
     assert states(model) == {3: "AVAILABLE", 1: "AVAILABLE"}
     with pytest.raises(NotFoundError, match="'canary'"):
         model.version(label="canary")
@@ -145,11 +151,78 @@ def test_a_label_keeps_its_version(tmp_path: Path) -> None:
         served(tmp_path, {"stable": 7})
 
 
+def test_a_broken_version_leaves_the_newest_one_beside_a_label(tmp_path: Path) -> None:
+    write(tmp_path, 1)
+    write(tmp_path, 4)
+    model = served(tmp_path, {"stable": 1})
+    write(tmp_path, 5, "broken")
+    look(model)
+    assert answer(model.version()) == 4.0
+    assert states(model) == {5: "END", 4: "AVAILABLE", 1: "AVAILABLE"}
+    shutil.rmtree(tmp_path / "5")
+    look(model)
+    assert states(model) == {4: "AVAILABLE", 1: "AVAILABLE"}
+    shutil.rmtree(tmp_path / "1")  # the label's version
+    look(model)
+    with pytest.raises(NotFoundError, match=r"version 1 .* not loaded; loaded: 4"):
+        model.version(label="stable")
+    model.close()
+
+
+def test_a_version_that_is_being_copied_is_not_loaded(tmp_path: Path) -> None:
+    write(tmp_path, 1)
+    model = served(tmp_path)
+    (tmp_path / "2").mkdir()
+    for name in ("saved_model.pb", "weights", "labels"):
+        (tmp_path / "2" / name).write_text("2")
+        model.refresh()
+        assert states(model) == {1: "AVAILABLE"}
+    model.refresh()
+    assert states(model) == {2: "AVAILABLE"}
+    model.close()
+
+
+def test_a_version_that_changes_while_it_is_loaded_is_loaded_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(tmp_path, 1)
+    model = served(tmp_path)
+    folder = write(tmp_path, 2)
+    open_model = versions.open_model
+
+    def and_change(path: str, options: Options) -> LoadedModel:
+        opened = open_model(path, options)
+        (folder / "saved_model.pb").write_text("2.25")
+        monkeypatch.setattr(versions, "open_model", open_model)
+        return opened
+
+    monkeypatch.setattr(versions, "open_model", and_change)
+    look(model)
+    assert answer(model.version()) == 1.0
+    look(model)
+    assert answer(model.version()) == 2.25
+    model.close()
+
+
+def test_folders_of_other_names_are_no_versions(tmp_path: Path) -> None:
+    write(tmp_path, 1)
+    for name in ("02", "1.5", "-3", "9" * 30, "\u0663", "3.tmp", "tmp"):
+        shutil.copytree(tmp_path / "1", tmp_path / name)
+    (tmp_path / "7").symlink_to(tmp_path / "nothing")
+    (tmp_path / "6").symlink_to(tmp_path / "tmp")
+    model = served(tmp_path)
+    assert states(model) == {6: "AVAILABLE"}
+    (tmp_path / "6").unlink()
+    look(model)
+    assert states(model) == {1: "AVAILABLE"}
+    model.close()
+
+
 def test_one_version_is_not_watched(tmp_path: Path) -> None:
     write(tmp_path, 3)
     model = served(tmp_path / "3")
     write(tmp_path, 4)
-    model.refresh()
+    look(model)
     assert states(model) == {3: "AVAILABLE"}
     model.close()
     with pytest.raises(UsageError, match="numbered versions"):
@@ -172,7 +245,7 @@ def test_waiting_requests_are_answered_by_the_version_that_they_met(tmp_path: Pa
     assert entered.wait(20)
     waiting = old.batcher.submit(signature, {"text": ["b"]}, 1)
     write(tmp_path, 2)
-    swap = threading.Thread(target=model.refresh)
+    swap = threading.Thread(target=look, args=(model,))
     swap.start()
     wait_for(lambda: model.version().number == 2)
     assert answer(model.version()) == 2.0
