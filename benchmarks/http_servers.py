@@ -110,7 +110,7 @@ class Served:
     def __init__(self, command: Sequence[str]):
         # `close` closes the file.
         self._errors = tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace")  # noqa: SIM115
-        environment = {**os.environ, "PYTHONUNBUFFERED": "1", "TF_CPP_MIN_LOG_LEVEL": "3"}
+        environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"}
         self.process = subprocess.Popen(
             command, stdout=subprocess.PIPE, stderr=self._errors, text=True, env=environment
         )
