@@ -248,6 +248,27 @@ def show_memory(memory: Mapping[str, Any], console: Console) -> None:
 # === The program ===
 
 
+# Options whose values are paths -> word in the report, which holds no path of a machine.
+_PATHS = {"--data": "DIR", "--sentences": "PRESET", "--swap": "EXPORT"}
+
+
+def command_line(arguments: Sequence[str]) -> str:
+    """Return the command line for the report, without the paths of this machine.
+
+    Args:
+        arguments: `sys.argv[1:]`.
+    """
+    words = [part for word in arguments for part in word.split("=", 1)]
+    before = ["", *words[:-1]]
+    return report.command(
+        "serving",
+        [
+            word if word.startswith("--") else _PATHS.get(option, word)
+            for option, word in zip(before, words, strict=True)
+        ],
+    )
+
+
 def main() -> None:
     """Measure the servers, run the trials, print tables and write a report."""
     parser = argparse.ArgumentParser(
@@ -309,7 +330,7 @@ def main() -> None:
             console.print(facts["swap"])
     report.write(
         options.out,
-        report.command("serving", sys.argv[1:]),
+        command_line(sys.argv[1:]),
         PACKAGES,
         clients=options.clients,
         texts="sst2/glue_dev.tsv" if options.data else "documentation in CPython",

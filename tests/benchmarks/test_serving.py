@@ -81,6 +81,14 @@ def test_show_memory() -> None:
     assert "1,000" in screen.getvalue()
 
 
+def test_the_command_of_the_report_has_no_paths() -> None:
+    words = ["--data", "a/b", "--swap", "--rounds", "2", "--sentences=c/d", "--out", "e.json"]
+    assert serving.command_line(words) == (
+        "python -m benchmarks.serving --data DIR --swap --rounds 2 --sentences PRESET"
+    )
+    assert serving.command_line(["--swap", "x"]).endswith("--swap EXPORT")
+
+
 @pytest.mark.data
 def test_real_texts(shared_data: Path) -> None:
     assert len(serving.sent_texts(shared_data)) == 872
