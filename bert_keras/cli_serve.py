@@ -103,6 +103,7 @@ def serve(
             """Print a line, after the display of progress has ended."""
             status.stop()
             escaping.print_line(line)
+            sys.stdout.flush()  # a pipe or a log would get the address only at the end
 
         run(models, label or (), settings=settings, tell=tell, report=report)
 

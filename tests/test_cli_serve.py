@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -62,6 +64,24 @@ def test_the_token_may_be_in_the_environment(monkeypatch, settings) -> None:
     assert run(monkeypatch, "x") == 0
     assert settings["settings"].token == "hidden"
     assert settings["settings"].options.dtype is None
+
+
+def test_lines_reach_a_pipe_at_once(monkeypatch) -> None:
+    from bert_keras.serving import server
+
+    raw = io.BytesIO()
+    pipe = io.TextIOWrapper(raw, encoding="utf-8")
+    arrived: list[bytes] = []
+
+    def serve(models: Any, labels: Any, *, tell: Any, **options: Any) -> None:
+        del models, labels, options
+        tell("Page: here")
+        arrived.append(raw.getvalue())
+
+    monkeypatch.setattr(server, "serve", serve)
+    monkeypatch.setattr(sys, "stdout", pipe)
+    assert run(monkeypatch, "x") == 0
+    assert arrived == [f"Page: here{os.linesep}".encode()]
 
 
 def test_wrong_calls_are_told(monkeypatch, capsys, tmp_path: Path) -> None:

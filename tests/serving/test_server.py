@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import signal
 import subprocess
@@ -101,9 +102,10 @@ def test_addresses_of_this_computer(host: str, is_local: bool) -> None:
 def process(*words: str) -> Iterator[tuple[subprocess.Popen, str]]:
     """Run `bert-keras serve` in another process; return it and its address."""
     command = [sys.executable, "-m", "bert_keras", "serve", "--port", "0", *words]
-    run = subprocess.Popen(
-        command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
+    # Users do not set the variable, and the address must reach them.
+    environment = {name: x for name, x in os.environ.items() if name != "PYTHONUNBUFFERED"}
+    pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    run = subprocess.Popen(command, cwd=ROOT, env=environment, **pipes)
     try:
         assert run.stdout is not None
         for line in run.stdout:
