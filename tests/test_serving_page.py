@@ -16,7 +16,8 @@ import pytest
 pytest.importorskip("starlette")
 pytest.importorskip("uvicorn")
 from bert_keras import cli_serve, export
-from bert_keras.serving.signatures import DEFAULT, predictor_signatures
+from bert_keras.serving.predictor_signatures import predictor_signatures
+from bert_keras.serving.signatures import DEFAULT
 from tests.markdown import blocks, run_python
 from tests.serving.running import Running, predictor, running
 

@@ -15,15 +15,8 @@ from bert_keras.errors import UsageError
 from bert_keras.inference.sentence_similarity import means
 from bert_keras.models import BertEncoder, Task
 from bert_keras.predictor import Predictor, device_scope
-from bert_keras.serving.signatures import (
-    DEFAULT,
-    Columns,
-    Outputs,
-    Signature,
-    Spec,
-    predictor_signatures,
-    serves_task,
-)
+from bert_keras.serving.predictor_signatures import predictor_signatures, serves_task
+from bert_keras.serving.signatures import DEFAULT, Columns, Outputs, Signature, Spec
 from bert_keras.tokenizers import Tokenizer
 
 VECTOR_TASKS = ("sentence_similarity", "feature_extraction")

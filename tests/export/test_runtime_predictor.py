@@ -12,7 +12,8 @@ import pytest
 from bert_keras import export
 from bert_keras.errors import ArtifactError
 from bert_keras.export.runtime_predictor import RuntimePredictor
-from bert_keras.serving.signatures import IDS, predictor_signatures
+from bert_keras.serving.predictor_signatures import predictor_signatures
+from bert_keras.serving.signatures import IDS
 from tests.serving.running import MASKED, TASKS, columns_for, predictor, running
 
 if keras.backend.backend() == "jax":

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bert_keras.serving.signatures import IDS, predictor_signatures
+from bert_keras.serving.predictor_signatures import predictor_signatures
+from bert_keras.serving.signatures import IDS
 from tests.serving.running import MASKED, TASKS, TEXTS, Running, columns_for, predictor
 
 
