@@ -18,7 +18,7 @@ from benchmarks.contest import Contender, machine
 from bert_keras.file_io import write_text
 
 # Environment variables that change the figures.
-VARIABLES = ("KERAS_BACKEND", "XLA_FLAGS", "OMP_NUM_THREADS", "JAX_PLATFORMS")
+VARIABLES = ("KERAS_BACKEND", "XLA_FLAGS", "OMP_NUM_THREADS", "OMP_WAIT_POLICY", "JAX_PLATFORMS")
 
 
 def write(path: Path | None, command: str, packages: Iterable[str], **facts: Any) -> None:
