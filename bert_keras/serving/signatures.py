@@ -17,6 +17,7 @@ from bert_keras.data.model_inputs import EncodedTexts
 from bert_keras.inference import fill_mask, multiple_choice
 from bert_keras.inference.batching import softmax
 from bert_keras.predictor import Predictor, device_scope
+from bert_keras.serving.row_batches import in_batches
 
 DEFAULT, IDS = "serving_default", "ids"
 # Method names of TensorFlow Serving.
@@ -354,20 +355,6 @@ def _mask_signatures(predictor: Predictor) -> dict[str, Signature]:
             {"score": _FLOATS},
         )
     return signatures
-
-
-def in_batches(run: Callable[[Columns], Outputs], size: int) -> Callable[[Columns], Outputs]:
-    """Return a function that runs at most `size` rows at once, so that its memory is bounded."""
-
-    def run_batches(columns: Columns) -> Outputs:
-        count = len(next(iter(columns.values())))
-        batches = [
-            run({name: values[start : start + size] for name, values in columns.items()})
-            for start in range(0, count, size)
-        ]
-        return {name: np.concatenate([batch[name] for batch in batches]) for name in batches[0]}
-
-    return run_batches
 
 
 def _ids(predictor: Predictor) -> Signature:

@@ -97,7 +97,7 @@ WRONG: list[tuple[str, Any, str]] = [
     ("/embed", {}, "`inputs` must be"),
     ("/embed", {"inputs": [1]}, "`inputs[0]`"),
     ("/embed", {"inputs": "a", "normalize": 1}, "`normalize`"),
-    ("/predict", {"inputs": [["a", "b", "c"]]}, "pairs"),
+    ("/predict", {"inputs": [["a", "b", "c"]]}, "a pair"),
     ("/predict", {"inputs": [["a"], ["a", "b"]]}, "pairs"),
     ("/predict", {"inputs": 5}, "`inputs`"),
     ("/predict", {"inputs": {}}, "`inputs`"),
