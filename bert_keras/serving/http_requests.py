@@ -51,6 +51,7 @@ class Limits:
         max_characters: largest number of characters of all texts of a request.
         max_window_characters: largest number of characters of a text for models that read a long
             text in windows, each of which takes the time of a short text.
+        max_token_vectors: largest number of tokens whose vectors an answer may have.
         timeout: longest time in seconds until a request is answered.
         body_timeout: longest time in seconds until a body has arrived.
     """
@@ -59,6 +60,7 @@ class Limits:
     max_texts: int = 2048
     max_characters: int = 4 * 2**20
     max_window_characters: int = 100_000
+    max_token_vectors: int = 16 * 1024
     timeout: float = 60.0
     body_timeout: float = 20.0
 

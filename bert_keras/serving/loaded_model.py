@@ -83,6 +83,7 @@ class LoadedModel:
         self.activation: str | None = None
         self.why_not: dict[str, str] = {}
         self.more: dict[str, Signature] = {}
+        self._only_vectors: Signature | None = None
 
     def take_options(self, options: Mapping[str, Any]) -> None:
         """Take over labels and activation from the options of a task, whose name is set."""
@@ -150,8 +151,23 @@ class LoadedModel:
 
     @property
     def vector_signature(self) -> Signature | None:
-        """The signature that gives `sentence_vector` of texts; None if there is none."""
-        return self._with_output("sentence_vector")
+        """The signature that gives `sentence_vector` of texts; None if there is none.
+
+        The signature of a bare encoder gives the vectors of all tokens too, which are gigabytes for
+        a thousand texts. They are dropped after each batch.
+        """
+        whole = self._with_output("sentence_vector")
+        if whole is None or features.SEQUENCE_OUTPUT not in whole.outputs:
+            return whole
+        if self._only_vectors is None:
+
+            def run(columns: Columns) -> Outputs:
+                """Return the vectors of the texts."""
+                return {"sentence_vector": whole.run(columns)["sentence_vector"]}
+
+            outputs = {"sentence_vector": whole.outputs["sentence_vector"]}
+            self._only_vectors = dataclasses.replace(whole, run=run, outputs=outputs)
+        return self._only_vectors
 
     @property
     def similarity_signature(self) -> Signature | None:

@@ -102,17 +102,3 @@ def _column(values: Sequence[Any]) -> np.ndarray:
     column = np.empty(len(values), object)
     column[:] = values
     return column
-
-
-def in_batches(run: Callable[[Columns], Outputs], size: int) -> Callable[[Columns], Outputs]:
-    """Return a function that runs at most `size` rows at once, so that its memory is bounded."""
-
-    def run_batches(columns: Columns) -> Outputs:
-        count = len(next(iter(columns.values())))
-        batches = [
-            run({name: values[start : start + size] for name, values in columns.items()})
-            for start in range(0, count, size)
-        ]
-        return {name: np.concatenate([batch[name] for batch in batches]) for name in batches[0]}
-
-    return run_batches

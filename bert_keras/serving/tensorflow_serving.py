@@ -5,7 +5,8 @@ Source: https://www.tensorflow.org/tfx/serving/api_rest
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import sys
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,8 +14,10 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from bert_keras import features
 from bert_keras.serving.http_requests import (
     Answered,
+    Limits,
     RequestError,
     Service,
     check_amount,
@@ -133,6 +136,8 @@ async def _predict(service: Service, request: Request) -> Response:
         else columns_of_inputs(body["inputs"], signature)
     )
     check_amount(count, characters_of(list(columns.values())), service.limits)
+    if features.SEQUENCE_OUTPUT in signature.outputs and signature.has_text_rows:
+        _check_token_vectors(first.model, columns["text"], service.limits)
     answered = await run(
         request,
         service,
@@ -159,6 +164,24 @@ async def _predict(service: Service, request: Request) -> Response:
     else:
         rows = only
     return json_response({"predictions": rows}, headers=headers)
+
+
+def _check_token_vectors(model: LoadedModel, texts: Sequence[str], limits: Limits) -> None:
+    """Check that the vectors of all tokens of texts are not too many for one answer.
+
+    Raises:
+        RequestError: if they may be. A text of n bytes has at most n tokens and special ones.
+    """
+    longest = model.max_length or sys.maxsize
+    tokens = sum(
+        min(len(text if isinstance(text, bytes) else text.encode()) + 2, longest) for text in texts
+    )
+    if tokens > limits.max_token_vectors:
+        raise RequestError(
+            413,
+            f"An answer may have the vectors of {limits.max_token_vectors:,} tokens. The texts may "
+            f"have {tokens:,}. Send fewer texts, or ask /v1/embeddings for one vector of each.",
+        )
 
 
 async def _headers(answered: Answered, columns: Mapping[str, Any]) -> dict[str, str]:

@@ -170,8 +170,24 @@ def test_ids_run_in_batches_and_texts_are_no_numbers(served: Running) -> None:
         (row,) = served.ask(PREDICT, {"signature_name": "ids", "inputs": one})["outputs"]
         assert found[index] == pytest.approx(row, abs=1e-5)
     # NumPy would give each text the room of the longest: 4 TB.
-    columns["token_ids"] = ["a" * 1_000_000, *"b" * 1_000_000]
-    assert served.post(PREDICT, {"signature_name": "ids", "inputs": columns}).status_code == 400
+    wrong = {**columns, "token_ids": ["a" * 1_000_000, *"b" * 1_000_000]}
+    assert served.post(PREDICT, {"signature_name": "ids", "inputs": wrong}).status_code == 400
+
+
+def test_answers_have_a_limit(served: Running) -> None:
+    """Vectors of all tokens are large, so they are limited; those of texts are not."""
+    texts = ["a film " * 20] * 700
+    response = served.post("/v1/models/encoder:predict", {"instances": texts})
+    assert response.status_code == 413
+    assert "16,384 tokens" in response.json()["error"]
+    assert served.ask("/v1/models/encoder:predict", {"instances": texts[:600]})
+    vectors = served.server.service.models["encoder"].newest.model.vector_signature
+    assert vectors is not None
+    assert list(vectors.outputs) == ["sentence_vector"]
+    found = served.ask("/v1/embeddings", {"model": "encoder", "input": [*texts[:2], "a"]})["data"]
+    rows = served.ask("/v1/models/encoder:predict", {"instances": [*texts[:2], "a"]})["predictions"]
+    for item, row in zip(found, rows, strict=True):
+        assert item["embedding"] == pytest.approx(row["sentence_vector"], abs=1e-6)
 
 
 def test_bodies_in_memory_have_a_limit(folders) -> None:

@@ -1,4 +1,4 @@
-"""Rows of outputs: padding that comes off and on again, and batches of a function."""
+"""Rows of outputs: padding that comes off and on again."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bert_keras.serving.signatures import Columns, Outputs, in_batches, joined_rows, without_padding
+from bert_keras.serving.signatures import joined_rows, without_padding
 
 
 def words(*texts: str) -> np.ndarray:
@@ -59,15 +59,3 @@ def test_scalars_keep_their_type() -> None:
     joined = joined_rows([{"label": "a", "score": np.float32(0.5)}] * 2)
     assert joined["label"].dtype == object
     assert joined["score"].dtype == np.float32
-
-
-def test_a_function_in_batches() -> None:
-    sizes: list[int] = []
-
-    def run(columns: Columns) -> Outputs:
-        sizes.append(len(columns["x"]))
-        return {"y": 2 * columns["x"]}
-
-    outputs = in_batches(run, 3)({"x": np.arange(8)})
-    assert outputs["y"].tolist() == [*range(0, 16, 2)]
-    assert sizes == [3, 3, 2]
