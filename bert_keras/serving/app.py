@@ -148,6 +148,7 @@ def error_response(
     if path.startswith(_OPENAI_PATHS):
         kind = "invalid_request_error" if status < 500 else "server_error"
         body["error"] = {"message": message, "type": kind, "param": None, "code": code or None}
+        body["message"] = message  # for Cohere's clients, at /v1/rerank
     elif path in _TEI_PATHS:
         body["error_type"] = _TEI_ERRORS.get(status, "Validation")
     headers = {} if retry_after is None else {"Retry-After": str(retry_after)}

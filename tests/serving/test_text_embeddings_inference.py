@@ -115,6 +115,11 @@ def test_a_wrong_body_is_told(served: Running, path: str, body: Any, words: str)
     response = served.post(path, body)
     assert response.status_code == 400
     assert words in str(response.json()["error"])
+    told = response.json()
+    if path == "/v1/rerank":
+        assert told["message"] == told["error"]["message"]  # Cohere's clients, and OpenAI's
+    else:
+        assert told["error_type"] == "Validation"  # TEI's clients
 
 
 def test_a_server_without_such_a_model_says_so(folders) -> None:
