@@ -93,7 +93,8 @@ class Batcher:
         self._rows: deque[_Row] = deque()
         self._changed = threading.Condition()
         self._is_closed = False
-        self._seconds_per_row = 0.01  # moving mean, for `retry_after`
+        # Seconds and rows of the last batches, older ones with less weight, for `retry_after`.
+        self._seconds, self._ran = 0.0, 0.0
         self._thread = threading.Thread(target=self._work, name=f"model {name}", daemon=True)
         self._thread.start()
 
@@ -123,7 +124,8 @@ class Batcher:
             if self._is_closed:
                 raise ClosedError(f"the model {self.name} is not loaded any more")
             if self._rows and len(self._rows) + rows > self.max_queue:
-                seconds = max(1, round(len(self._rows) * self._seconds_per_row))
+                seconds_per_row = self._seconds / self._ran if self._ran else 0.01
+                seconds = max(1, round(len(self._rows) * seconds_per_row))
                 raise QueueFullError(
                     f"The queue of {self.name} is full: {len(self._rows)} rows wait. Repeat the "
                     f"request after {seconds} s.",
@@ -204,7 +206,8 @@ class Batcher:
         except Exception as error:
             self._fail(batch, error)
             return
-        self._seconds_per_row += 0.1 * (seconds / len(batch) - self._seconds_per_row)
+        self._seconds = 0.9 * self._seconds + seconds
+        self._ran = 0.9 * self._ran + len(batch)
         for row, outputs in zip(batch, rows, strict=True):
             job = row.job
             job.results[row.index] = outputs

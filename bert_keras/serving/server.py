@@ -52,7 +52,7 @@ class Settings:
     limits: Limits = field(default_factory=Limits)
     options: Options = field(default_factory=Options)
     poll_seconds: float = 1.0
-    drain_seconds: float = 30.0
+    drain_seconds: float = 25.0
 
     @property
     def is_local(self) -> bool:
