@@ -47,8 +47,8 @@ class Job:
     signature: Signature
     columns: Columns
     count: int
-    future: Future[Outputs] = field(default_factory=Future)
-    results: list[Any] = field(default_factory=list)
+    future: Future[Outputs] = field(default_factory=Future[Outputs])
+    results: list[Any] = field(default_factory=list[Any])
     waiting: int = 0
 
 

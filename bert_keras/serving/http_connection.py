@@ -39,7 +39,8 @@ class HttpConnection(HttpToolsProtocol):
     def data_received(self, data: bytes) -> None:
         """Read data, and refuse headers that are too large."""
         super().data_received(data)
-        if self._headers_timer is None and (self.cycle is None or self.cycle.response_complete):
+        cycle: Any = self.cycle  # None before the first request
+        if self._headers_timer is None and (cycle is None or cycle.response_complete):
             self._start_timer()  # data that belongs to no request
         if self._is_new_request:  # it is not known where in the data the request starts
             self._is_new_request = False

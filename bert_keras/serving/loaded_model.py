@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import sys
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -27,7 +27,8 @@ _LONG_TOKENS = 64  # characters for each token that is read, above which a text 
 _MOST_ANSWERS = 20  # answers to a question that the page can ask for
 
 
-class Token(NamedTuple):
+@dataclasses.dataclass(frozen=True, slots=True)
+class Token:
     """A token of a text or of a pair of texts.
 
     Attributes:

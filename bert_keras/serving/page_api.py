@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import math
 from collections.abc import Callable, Mapping
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -279,7 +280,7 @@ async def _tokens(service: Service, request: Request) -> Response:
     if loaded.tokenizer is None:
         raise RequestError(404, loaded.why_not["tokens"])
     pieces, is_cut = await tokens(loaded, text, pair)
-    return json_response({"tokens": [token._asdict() for token in pieces], "truncated": is_cut})
+    return json_response({"tokens": [asdict(token) for token in pieces], "truncated": is_cut})
 
 
 async def _attention(service: Service, request: Request) -> Response:

@@ -19,7 +19,7 @@ def in_batches(run: _Run, size: int) -> _Run:
 
     def run_batches(columns: Mapping[str, Any]) -> dict[str, np.ndarray]:
         count = len(next(iter(columns.values())))
-        batches = []
+        batches: list[dict[str, np.ndarray]] = []
         for start in range(0, count, size):
             rows = {name: values[start : start + size] for name, values in columns.items()}
             batches.append(run(rows))
