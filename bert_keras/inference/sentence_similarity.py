@@ -59,6 +59,12 @@ def cosines(firsts: np.ndarray, seconds: np.ndarray) -> np.ndarray:
     return dots(firsts, seconds) / np.maximum(lengths, np.finfo(np.float32).tiny)
 
 
+def unit_length(vectors: np.ndarray) -> np.ndarray:
+    """Return vectors [rows, size] scaled to the length 1; a row of zeros stays."""
+    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+    return vectors / np.maximum(lengths, np.finfo(np.float32).tiny)
+
+
 def dots(firsts: np.ndarray, seconds: np.ndarray) -> np.ndarray:
     """Return the dot product of each pair of rows: [rows, size] -> [rows]."""
     return (firsts * seconds).sum(axis=1)

@@ -274,6 +274,31 @@ async def run(
     raise RequestError(503, "The model is not loaded any more.", retry_after=1)
 
 
+def required(signature: Signature | None) -> Signature:
+    """Return a signature of a model that had it when the request was checked.
+
+    Raises:
+        RequestError: if it is None, because another version has replaced the model meanwhile.
+    """
+    if signature is None:
+        raise RequestError(503, "The model has just been replaced by another.", retry_after=1)
+    return signature
+
+
+async def run_vectors(
+    request: Request, service: Service, model: ServedModel, texts: list[str]
+) -> Answered:
+    """Run the signature of a model that gives `sentence_vector`; see `run`."""
+    return await run(
+        request,
+        service,
+        lambda: version_of(model),
+        lambda loaded: required(loaded.vector_signature),
+        {"text": texts},
+        len(texts),
+    )
+
+
 async def _readable(model: LoadedModel, columns: Columns, limits: Limits) -> Columns:
     """Return columns whose texts the model can read in bounded time.
 

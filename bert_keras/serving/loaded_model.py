@@ -1,4 +1,4 @@
-"""Models that the server has loaded: what protocols and the page ask of a model of any kind."""
+"""Models that the server has loaded: one class for all kinds, which protocols and page read."""
 
 from __future__ import annotations
 

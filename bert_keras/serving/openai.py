@@ -13,6 +13,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from bert_keras.inference.sentence_similarity import unit_length
 from bert_keras.serving.http_requests import (
     Answered,
     RequestError,
@@ -22,6 +23,7 @@ from bert_keras.serving.http_requests import (
     json_response,
     read_object,
     run,
+    run_vectors,
     shown,
     texts_from,
     version_of,
@@ -128,10 +130,7 @@ async def _run(
     rows = _rows_of_ids(value)
     if rows is None:
         texts = texts_from(value, "input", service.limits)
-        columns: dict[str, Any] = {"text": texts}
-        answered = await run(
-            request, service, lambda: version_of(model), _vector_signature, columns, len(texts)
-        )
+        answered = await run_vectors(request, service, model, texts)
         return answered, await count_tokens(answered.version.model, texts)
     if not service.accepts_token_ids:
         raise RequestError(400, f"`input` has token ids. {_IDS_ADVICE}")
@@ -142,13 +141,6 @@ async def _run(
         request, service, lambda: version_of(model), _id_signature, columns, len(rows)
     )
     return answered, [len(row) + 2 for row in rows]  # with the special tokens
-
-
-def _vector_signature(model: LoadedModel) -> Signature:
-    """Return the signature of vectors of texts."""
-    if model.vector_signature is None:
-        raise RequestError(503, "The model has just been replaced by another.", retry_after=1)
-    return model.vector_signature
 
 
 def _id_signature(model: LoadedModel) -> Signature:
@@ -203,9 +195,7 @@ def _shortened(vectors: np.ndarray, dimensions: Any) -> np.ndarray:
         )
     if dimensions == size:
         return vectors
-    short = np.ascontiguousarray(vectors[:, :dimensions])
-    lengths = np.linalg.norm(short, axis=1, keepdims=True)
-    return short / np.maximum(lengths, np.finfo(np.float32).tiny)
+    return unit_length(np.ascontiguousarray(vectors[:, :dimensions]))
 
 
 def _base64(vector: np.ndarray) -> str:

@@ -14,14 +14,16 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from bert_keras import features
+from bert_keras.inference.sentence_similarity import unit_length
 from bert_keras.serving.http_requests import (
-    Answered,
     RequestError,
     Service,
     check_amount,
     json_response,
     read_object,
+    required,
     run,
+    run_vectors,
     shown,
     texts_from,
     tokens,
@@ -74,16 +76,12 @@ def routes(service: Service) -> list[Route]:
 def _description(version: Version) -> dict[str, Any]:
     """Return what the page knows about a model."""
     model = version.model
-    is_checkpoint, is_saved_model = (
-        model.format == "checkpoint",
-        model.format == "saved_model",
-    )
     return {
         "name": version.name,
         "task": model.task,
         "inputs": model.inputs,
         "takes_pairs": model.takes_pairs,
-        "kind": "checkpoint" if is_checkpoint else "saved_model" if is_saved_model else "runtime",
+        "kind": model.format if model.format in ("checkpoint", "saved_model") else "runtime",
         "format": model.format,
         "version": str(version.number),
         "labels": model.labels,
@@ -167,10 +165,7 @@ def _signature_for(model: LoadedModel, names: tuple[str, ...]) -> Signature:
     """Return the signature for inputs of these names."""
     if "ranked_answers" in model.more:
         return model.more["ranked_answers"]
-    signature = model.of_inputs(*names)
-    if signature is None:
-        raise RequestError(503, "The model has just been replaced by another.", retry_after=1)
-    return signature
+    return required(model.of_inputs(*names))
 
 
 def _shown_answer(model: LoadedModel, outputs: Outputs, top_k: int | None) -> dict[str, Any]:
@@ -332,10 +327,8 @@ async def _search(service: Service, request: Request) -> Response:
     loaded = model.newest.model
     if loaded.task not in VECTOR_TASKS or not loaded.has_vectors:
         raise RequestError(404, f"A model for {loaded.task} gives no vectors to search with.")
-    answered = await _vectors(service, request, model, [query, *texts])
-    vectors = np.asarray(answered.outputs["sentence_vector"], np.float32)
-    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
-    vectors = vectors / np.maximum(lengths, np.finfo(np.float32).tiny)
+    answered = await run_vectors(request, service, model, [query, *texts])
+    vectors = unit_length(np.asarray(answered.outputs["sentence_vector"], np.float32))
     scores = vectors[1:] @ vectors[0]
     order = np.argsort(-scores, kind="stable").tolist()
     return json_response(
@@ -344,20 +337,4 @@ async def _search(service: Service, request: Request) -> Response:
             "truncated": bool(await truncated(loaded, [query, *texts])),
             "milliseconds": round(1000 * answered.seconds, 2),
         }
-    )
-
-
-async def _vectors(
-    service: Service, request: Request, model: ServedModel, texts: list[str]
-) -> Answered:
-    """Return the vectors of texts."""
-
-    def signature_of(loaded: LoadedModel) -> Signature:
-        """Return the signature of vectors."""
-        if loaded.vector_signature is None:
-            raise RequestError(503, "The model has just been replaced.", retry_after=1)
-        return loaded.vector_signature
-
-    return await run(
-        request, service, lambda: version_of(model), signature_of, {"text": texts}, len(texts)
     )

@@ -15,19 +15,21 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from bert_keras.inference.sentence_similarity import unit_length
 from bert_keras.serving.http_requests import (
     RequestError,
     Service,
     json_response,
     read_object,
+    required,
     run,
+    run_vectors,
     shown,
     texts_from,
     truncated,
     version_of,
 )
 from bert_keras.serving.loaded_model import LABEL_TASKS, LoadedModel
-from bert_keras.serving.signatures import Signature
 from bert_keras.serving.versions import ServedModel
 
 _PAIR = ("text", "pair")
@@ -152,26 +154,11 @@ async def _embed(service: Service, request: Request) -> Response:
     model = _required(service.first(can_embed), "a model with vectors, such as a SentenceEncoder")
     texts = texts_from(body.get("inputs"), "inputs", service.limits)
     headers = await _check_length(model.newest.model, body, texts)
-    answered = await run(
-        request,
-        service,
-        lambda: version_of(model),
-        lambda loaded: _of(loaded.vector_signature),
-        {"text": texts},
-        len(texts),
-    )
+    answered = await run_vectors(request, service, model, texts)
     vectors = np.asarray(answered.outputs["sentence_vector"], np.float32)
     if _flag(body, "normalize", True):
-        lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
-        vectors = vectors / np.maximum(lengths, np.finfo(np.float32).tiny)
+        vectors = unit_length(vectors)
     return json_response(vectors, headers=headers)
-
-
-def _of(signature: Signature | None) -> Signature:
-    """Return a signature that is not None."""
-    if signature is None:
-        raise RequestError(503, "The model has just been replaced by another.", retry_after=1)
-    return signature
 
 
 async def _predict(service: Service, request: Request) -> Response:
@@ -194,7 +181,7 @@ async def _predict(service: Service, request: Request) -> Response:
         request,
         service,
         lambda: version_of(model),
-        lambda loaded: _of(loaded.of_inputs(*names)),
+        lambda loaded: required(loaded.of_inputs(*names)),
         columns,
         len(rows),
     )
@@ -247,7 +234,7 @@ async def _scores(
         request,
         service,
         lambda: version_of(model),
-        lambda loaded: _of(
+        lambda loaded: required(
             loaded.of_inputs(*_PAIR) if can_score_pairs(loaded) else loaded.similarity_signature
         ),
         {"text": queries, "pair": texts},
