@@ -70,7 +70,7 @@ def test_an_estimator_that_is_not_fitted_says_so(estimator: Callable[[], Any]) -
 
 @pytest.mark.parametrize("labels", [LABELS, [int(label == "good") for label in LABELS]])
 def test_a_classifier_learns_labels_of_any_kind(labels: list[Any], preset: str) -> None:
-    made = sklearn.TextClassifier(preset, epochs=30, batch_size=6, learning_rate=1e-2)
+    made = sklearn.TextClassifier(preset, epochs=60, batch_size=6, learning_rate=3e-3)
     assert made.fit(TEXTS, labels) is made
     assert made.classes_.tolist() == sorted(set(labels))
     shares = made.predict_proba(TEXTS)
@@ -91,7 +91,7 @@ def test_pairs_are_two_columns(preset: str) -> None:
 
 def test_a_regressor_learns_the_scale_of_its_numbers(preset: str) -> None:
     numbers = [500.0 if label == "good" else 400.0 for label in LABELS]
-    made = sklearn.TextRegressor(preset, epochs=30, batch_size=6, learning_rate=1e-2)
+    made = sklearn.TextRegressor(preset, epochs=60, batch_size=6, learning_rate=3e-3)
     assert made.fit(TEXTS, numbers).score(TEXTS, numbers) > 0.5
     assert 300 < made.predict(TEXTS).mean() < 600
 
