@@ -33,6 +33,10 @@ def serve(
     port: Annotated[
         int, typer.Option(min=0, max=_LARGEST_PORT, help="port; 0 for any that is free")
     ] = 8501,
+    allowed_host: Annotated[
+        list[str] | None,
+        typer.Option(help="name in the header Host, as a proxy sends it; repeatable"),
+    ] = None,
     token: Annotated[
         str,
         typer.Option(
@@ -78,6 +82,7 @@ def serve(
         port=port,
         token=token,
         origins=tuple(cors or ()),
+        allowed_hosts=tuple(allowed_host or ()),
         accepts_token_ids=token_ids,
         limits=Limits(max_body=1024 * max_body, max_texts=max_texts, timeout=timeout),
         options=Options(

@@ -28,7 +28,11 @@ from bert_keras.serving import (
     tensorflow_serving,
     text_embeddings_inference,
 )
-from bert_keras.serving.http_requests import RequestError, Service, json_response
+from bert_keras.serving.http_json import json_response
+from bert_keras.serving.http_requests import (
+    RequestError,
+    Service,
+)
 from bert_keras.serving.metrics import CONTENT_TYPE, Metrics
 
 logger = logging.getLogger("bert_keras.serving")
@@ -274,8 +278,8 @@ class _Gate:
             return error_response(
                 path,
                 400,
-                "The header Host names another computer. Use localhost, or start the server with "
-                "--host.",
+                f"The header Host has {_host_name(host)!r:.100}. Use localhost, or start the "
+                "server with --allowed-host and this name.",
             )
         is_open = path in _OPEN or path.startswith("/static/") or scope["method"] == "OPTIONS"
         token = self._access.token

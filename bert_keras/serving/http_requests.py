@@ -1,4 +1,4 @@
-"""Requests: reading of bodies with limits, checks of values, and running of models."""
+"""Requests: limits, checks of values, and running of models."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from typing import Any
 
 import orjson
 from starlette.requests import ClientDisconnect, Request
-from starlette.responses import Response
 
 from bert_keras.errors import ArtifactError
 from bert_keras.serving.batching import ClosedError, QueueFullError
@@ -111,59 +110,6 @@ def version_of(model: ServedModel, number: int | None = None, label: str | None 
         return model.version(number, label)
     except NotFoundError as error:
         raise RequestError(404, f"{error}.") from error
-
-
-# === Bodies ===
-
-
-async def read_object(request: Request, limits: Limits) -> dict[str, Any]:
-    """Return the JSON object of a request's body.
-
-    Raises:
-        RequestError: if the body is too large or too slow, or not a JSON object.
-    """
-    try:
-        body = await asyncio.wait_for(_body(request, limits.max_body), limits.body_timeout)
-    except TimeoutError:
-        raise RequestError(
-            408, f"The body did not arrive within {limits.body_timeout:g} s."
-        ) from None
-    if not body:
-        raise RequestError(400, "The body is empty. Send a JSON object.")
-    try:
-        value = orjson.loads(body)
-    except orjson.JSONDecodeError as error:
-        raise RequestError(400, f"The body is not JSON: {error}.") from None
-    if not isinstance(value, dict):
-        raise RequestError(
-            400, f"The body must be a JSON object. Received: {type(value).__name__}."
-        )
-    return value
-
-
-async def _body(request: Request, most: int) -> bytes:
-    """Return the body of a request, which is not read further than its limit."""
-    told = request.headers.get("content-length", "")
-    if told.isdecimal() and int(told) > most:
-        raise RequestError(413, _too_large(most))
-    parts, size = [], 0
-    async for part in request.stream():
-        size += len(part)
-        if size > most:
-            raise RequestError(413, _too_large(most))
-        parts.append(part)
-    return b"".join(parts)
-
-
-def _too_large(most: int) -> str:
-    """Return the message about a body that is too large."""
-    return f"The body has more than {most:,} bytes. Send fewer texts in one request."
-
-
-def json_response(value: Any, status: int = 200, headers: dict[str, str] | None = None) -> Response:
-    """Return a response with a JSON body. NumPy arrays of numbers become lists."""
-    body = orjson.dumps(value, option=orjson.OPT_SERIALIZE_NUMPY)
-    return Response(body, status, headers, media_type="application/json")
 
 
 # === Values ===

@@ -14,14 +14,13 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from bert_keras.inference.sentence_similarity import unit_length
+from bert_keras.serving.http_json import json_response, read_object
 from bert_keras.serving.http_requests import (
     Answered,
     RequestError,
     Service,
     check_amount,
     count_tokens,
-    json_response,
-    read_object,
     run,
     run_vectors,
     shown,

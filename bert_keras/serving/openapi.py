@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from html import escape
 from importlib import metadata
 from typing import Any
@@ -99,10 +100,28 @@ OPERATIONS: dict[str, _Operation] = {
 }
 
 
+# Parts of a path of TensorFlow Serving after the name: the version, or a label of a version.
+_VERSIONS = ("/versions/{number}", "/labels/{label}")
+
+
+def _with_versions(operations: dict[str, _Operation]) -> dict[str, _Operation]:
+    """Return operations with those of TensorFlow Serving for a version and for a label."""
+    found = dict(operations)
+    for path, (method, group, summary, properties, required) in operations.items():
+        if group == "TensorFlow Serving":
+            for part in _VERSIONS:
+                name = part.removeprefix("/").partition("/")[0].removesuffix("s")
+                told = f"{summary.removesuffix('.')}, by {name}."
+                versioned = path.replace("{name}", "{name}" + part)
+                found[versioned] = (method, group, told, properties, required)
+    return found
+
+
 def description() -> dict[str, Any]:
     """Return the OpenAPI description as JSON values."""
     paths: dict[str, Any] = {}
-    for path, (method, group, summary, properties, required) in OPERATIONS.items():
+    operations = _with_versions(OPERATIONS)
+    for path, (method, group, summary, properties, required) in operations.items():
         operation: dict[str, Any] = {
             "tags": [group],
             "summary": summary,
@@ -112,9 +131,15 @@ def description() -> dict[str, Any]:
                 "503": {"description": "Too busy; Retry-After has the seconds to wait."},
             },
         }
-        if "{name}" in path:
+        if names := re.findall(r"{(\w+)}", path):
             operation["parameters"] = [
-                {"name": "name", "in": "path", "required": True, "schema": _STRING}
+                {
+                    "name": name,
+                    "in": "path",
+                    "required": True,
+                    "schema": _INTEGER if name == "number" else _STRING,
+                }
+                for name in names
             ]
         if properties is not None:
             schema: dict[str, Any] = {"type": "object", "properties": properties}
@@ -154,7 +179,9 @@ def html_page() -> str:
         '<link rel="stylesheet" href="/static/style.css"></head>\n'
         '<body class="reference"><main><h1>Interface</h1>\n'
         "<p>Bodies and answers are JSON objects. Required keys are bold. "
-        '<a href="/openapi.json">openapi.json</a> has the same in the OpenAPI format.</p>\n'
+        '<a href="/openapi.json">openapi.json</a> has the same in the OpenAPI format. A path of '
+        "TensorFlow Serving may name a version, as in <code>/v1/models/{name}/versions/2:predict"
+        "</code>, or a label, as in <code>/v1/models/{name}/labels/stable:predict</code>.</p>\n"
         '<div class="scrolls"><table><thead><tr><th>Protocol</th><th>Request</th>'
         "<th>Answer</th><th>Keys of the body</th></tr></thead>\n"
         f"<tbody>\n{body}\n</tbody></table></div></main></body></html>\n"

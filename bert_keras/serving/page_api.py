@@ -15,12 +15,11 @@ from starlette.routing import Route
 
 from bert_keras import features
 from bert_keras.inference.sentence_similarity import unit_length
+from bert_keras.serving.http_json import json_response, read_object
 from bert_keras.serving.http_requests import (
     RequestError,
     Service,
     check_amount,
-    json_response,
-    read_object,
     required,
     run,
     run_vectors,

@@ -37,6 +37,8 @@ class Settings:
         port: port to listen on; 0 for any free port.
         token: token that requests need; "" for none.
         origins: origins whose web pages may send requests.
+        allowed_hosts: names in the header Host that are accepted besides those of this computer;
+            () for every name, if the address is not of the loopback interface.
         accepts_token_ids: True if `/v1/embeddings` takes ids of the model's own tokenizer.
         limits: limits of requests.
         options: how models are opened and run.
@@ -48,6 +50,7 @@ class Settings:
     port: int = 8501
     token: str = ""
     origins: Sequence[str] = ()
+    allowed_hosts: Sequence[str] = ()
     accepts_token_ids: bool = False
     limits: Limits = field(default_factory=Limits)
     options: Options = field(default_factory=Options)
@@ -63,6 +66,13 @@ class Settings:
             return ipaddress.ip_address(self.host).is_loopback
         except ValueError:
             return False
+
+    @property
+    def accepted_hosts(self) -> tuple[str, ...]:
+        """Names in the header Host that are accepted, in lower case; () for every name."""
+        if not self.is_local and not self.allowed_hosts:
+            return ()
+        return (*_LOOPBACK_HOSTS, self.host.lower(), *map(str.lower, self.allowed_hosts))
 
 
 def no_report(name: str) -> None:
@@ -177,8 +187,7 @@ class Server:
         self.service = Service(
             models, settings.limits, accepts_token_ids=settings.accepts_token_ids
         )
-        hosts = (*_LOOPBACK_HOSTS, settings.host.lower()) if settings.is_local else ()
-        access = Access(settings.token, settings.origins, hosts)
+        access = Access(settings.token, settings.origins, settings.accepted_hosts)
         self.app = make_app(self.service, metrics or Metrics(), access)
         self._stopping = threading.Event()
         self._server: _Uvicorn | None = None

@@ -15,14 +15,13 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from bert_keras import features
+from bert_keras.serving.http_json import json_response, read_object
 from bert_keras.serving.http_requests import (
     Answered,
     Limits,
     RequestError,
     Service,
     check_amount,
-    json_response,
-    read_object,
     run,
     shown,
     truncated,

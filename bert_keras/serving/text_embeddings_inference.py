@@ -16,11 +16,10 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from bert_keras.inference.sentence_similarity import unit_length
+from bert_keras.serving.http_json import json_response, read_object
 from bert_keras.serving.http_requests import (
     RequestError,
     Service,
-    json_response,
-    read_object,
     required,
     run,
     run_vectors,
@@ -34,8 +33,8 @@ from bert_keras.serving.versions import ServedModel
 
 _PAIR = ("text", "pair")
 _ROWS = (
-    "`inputs` must be a text, a pair [text, text], or a list of such lists: [[text], [text]] or "
-    "[[text, text], [text, text]]."
+    "`inputs` must be a text, a pair [text, text], or a list of lists of one text or two, such as "
+    "[[text], [text, text]]."
 )
 
 
@@ -111,11 +110,11 @@ def _required(model: ServedModel | None, needs: str) -> ServedModel:
 
 async def _check_length(
     model: LoadedModel, body: dict[str, Any], texts: list[str], pairs: list[str] | None = None
-) -> dict[str, str]:
+) -> int:
     """Check that texts are short enough, unless the body has "truncate": true.
 
     Returns:
-        A header with the number of truncated texts.
+        The number of texts or pairs that the model truncates.
 
     Raises:
         RequestError: if a text is too long; status 413, as in TEI.
@@ -128,6 +127,11 @@ async def _check_length(
             f"{count} of {len(texts)} inputs have more than {model.max_length} tokens. Shorten "
             'them, or send "truncate": true.',
         )
+    return count
+
+
+def _truncated_header(count: int) -> dict[str, str]:
+    """Return the header with the number of texts or pairs that were truncated."""
     return {"X-Truncated-Texts": str(count)}
 
 
@@ -153,7 +157,7 @@ async def _embed(service: Service, request: Request) -> Response:
     body = await read_object(request, service.limits)
     model = _required(service.first(can_embed), "a model with vectors, such as a SentenceEncoder")
     texts = texts_from(body.get("inputs"), "inputs", service.limits)
-    headers = await _check_length(model.newest.model, body, texts)
+    headers = _truncated_header(await _check_length(model.newest.model, body, texts))
     answered = await run_vectors(request, service, model, texts)
     vectors = np.asarray(answered.outputs["sentence_vector"], np.float32)
     if _flag(body, "normalize", True):
@@ -165,32 +169,53 @@ async def _predict(service: Service, request: Request) -> Response:
     """Answer `/predict`: labels with scores, best first, for each text or pair."""
     body = await read_object(request, service.limits)
     model = _required(service.first(can_predict), "a model with labels")
-    value = body.get("inputs")
     if _flag(body, "raw_scores", False):
         raise RequestError(400, "`raw_scores` is not available here: scores are probabilities.")
-    rows, is_one = _text_rows(value, service)
-    texts = [row[0] for row in rows]
-    pairs = [row[1] for row in rows] if len(rows[0]) == 2 else None
-    names = ("text",) if pairs is None else _PAIR
-    columns: dict[str, Any] = dict(zip(names, (texts, pairs), strict=False))
-    if model.newest.model.of_inputs(*names) is None:
-        kind = "single texts" if pairs is None else "pairs of texts"
-        raise RequestError(400, f"The model {model.name} does not take {kind}.")
-    headers = await _check_length(model.newest.model, body, texts, pairs)
+    rows, is_one = _text_rows(body.get("inputs"), service)
+    answers: list[Any] = [None] * len(rows)
+    truncated_rows = 0
+    for names in (("text",), _PAIR):  # texts and pairs have signatures of their own
+        indices = [index for index, row in enumerate(rows) if len(row) == len(names)]
+        if not indices:
+            continue
+        if model.newest.model.of_inputs(*names) is None:
+            kind = "single texts" if names == ("text",) else "pairs of texts"
+            raise RequestError(400, f"The model {model.name} does not take {kind}.")
+        columns = [list(column) for column in zip(*(rows[i] for i in indices), strict=True)]
+        truncated_rows += await _check_length(model.newest.model, body, *columns)
+        labels_and_scores = await _labels(
+            request, service, model, dict(zip(names, columns, strict=True))
+        )
+        for index, answer in zip(indices, labels_and_scores, strict=True):
+            answers[index] = answer
+    headers = _truncated_header(truncated_rows)
+    return json_response(answers[0] if is_one else answers, headers=headers)
+
+
+async def _labels(
+    request: Request, service: Service, model: ServedModel, columns: dict[str, list[str]]
+) -> list[list[dict[str, Any]]]:
+    """Return the labels of each text or pair with their scores, best first.
+
+    Args:
+        request: the request.
+        service: the server's models and limits.
+        model: a model with labels.
+        columns: `text`, or `text` and `pair` -> texts.
+    """
     answered = await run(
         request,
         service,
         lambda: version_of(model),
-        lambda loaded: required(loaded.of_inputs(*names)),
+        lambda loaded: required(loaded.of_inputs(*columns)),
         columns,
-        len(rows),
+        len(columns["text"]),
     )
     labels, scores = (answered.outputs[name].tolist() for name in ("labels", "scores"))
-    results = [
+    return [
         [{"score": score, "label": label} for label, score in zip(*row, strict=True)]
         for row in zip(labels, scores, strict=True)
     ]
-    return json_response(results[0] if is_one else results, headers=headers)
 
 
 def _text_rows(value: Any, service: Service) -> tuple[list[list[str]], bool]:
@@ -204,15 +229,9 @@ def _text_rows(value: Any, service: Service) -> tuple[list[list[str]], bool]:
     listed = value if isinstance(value, list) else [value]
     is_one = all(isinstance(item, str) for item in listed)
     rows = [listed] if is_one else listed
-    flat = [text for row in rows for text in (row if isinstance(row, list) else [row])]
-    if (is_one and len(listed) not in (1, 2)) or not all(isinstance(row, list) for row in rows):
+    if not all(isinstance(row, list) and len(row) in (1, 2) for row in rows):
         raise RequestError(400, f"{_ROWS} Received: {shown(value)}.")
-    texts_from(flat, "inputs", service.limits)
-    sizes = {len(row) for row in rows}
-    if not sizes <= {1, 2}:
-        raise RequestError(400, f"{_ROWS} Received: {shown(value)}.")
-    if len(sizes) > 1:
-        raise RequestError(400, "`inputs` has single texts and pairs. Send them separately.")
+    texts_from([text for row in rows for text in row], "inputs", service.limits)
     return rows, is_one
 
 
@@ -229,7 +248,7 @@ async def _scores(
 ) -> tuple[np.ndarray, dict[str, str]]:
     """Return the score of each text for a query, float32 [texts], and headers."""
     queries = [query] * len(texts)
-    headers = await _check_length(model.newest.model, body, queries, texts)
+    headers = _truncated_header(await _check_length(model.newest.model, body, queries, texts))
     answered = await run(
         request,
         service,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 import socket
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
@@ -19,6 +20,8 @@ PREDICT = "/v1/models/labels:predict"
 POSTS: dict[str, Any] = {
     PREDICT: {"instances": ["a"]},
     "/v1/models/labels:classify": {"examples": [{"text": "a"}]},
+    "/v1/models/labels/versions/1:predict": {"instances": ["a"]},
+    "/v1/models/labels/versions/1:classify": {"examples": [{"text": "a"}]},
     "/v1/embeddings": {"model": "vectors", "input": "a"},
     "/embed": {"inputs": "a"},
     "/predict": {"inputs": "a"},
@@ -74,8 +77,10 @@ def test_hostile_bodies_are_refused(served: Running, path: str, name: str) -> No
 def test_all_posts_of_the_application_are_among_these(served: Running) -> None:
     described = served.get("/openapi.json")["paths"]
     posts = [path for path, methods in described.items() if "post" in methods]
-    tried = {path.replace("labels", "{name}").replace("vectors", "{name}") for path in POSTS}
-    assert {path for path in posts if "regress" not in path} == tried
+    tried = {re.sub(r"/(labels|vectors)", "/{name}", path) for path in POSTS}
+    tried = {path.replace("versions/1", "versions/{number}") for path in tried}
+    # This model is no regressor, and a checkpoint has no label of a version.
+    assert {path for path in posts if "regress" not in path and "{label}" not in path} == tried
 
 
 def test_long_texts_are_cut_and_one_bad_row_is_told(served: Running) -> None:
@@ -259,6 +264,14 @@ def test_other_host_names_are_refused_on_this_computer(served: Running) -> None:
         *(("evil.example", 400), ("evil.example:localhost", 400), ("localhost@evil", 400)),
     ):
         assert served.client.get("/health", headers={"Host": host}).status_code == status
+
+
+def test_a_proxy_may_send_its_own_name(folders) -> None:
+    with running({"labels": folders["labels"]}, allowed_hosts=["api.example"]) as other:
+        for host, status in (("api.example", 200), ("API.example:443", 200), ("evil", 400)):
+            response = other.client.get("/health", headers={"Host": host})
+            assert response.status_code == status
+        assert "--allowed-host" in response.json()["error"]
 
 
 def test_cors_is_off_unless_an_origin_is_named(served: Running, folders) -> None:

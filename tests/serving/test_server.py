@@ -96,6 +96,8 @@ def test_the_start_is_told(folders: dict[str, Path]) -> None:
 )
 def test_addresses_of_this_computer(host: str, is_local: bool) -> None:
     assert Settings(host=host).is_local is is_local
+    assert bool(Settings(host=host).accepted_hosts) is is_local
+    assert "api.example" in Settings(host=host, allowed_hosts=["API.example"]).accepted_hosts
 
 
 @contextmanager

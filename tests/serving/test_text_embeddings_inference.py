@@ -48,12 +48,18 @@ def test_predict_takes_texts_and_pairs(served: Running) -> None:
     ]
     pair = served.ask("/predict", {"inputs": [TEXTS[0], OTHERS[0]]})  # as in TEI, one pair
     assert pair[0]["label"] == model.predict_labels(TEXTS[0], OTHERS[0]).label
-    for wrong in (TEXTS, [["a"], "b"], [["a", "b", "c"]], [[]], [["a"], ["b", "c"]], [], None):
+    for wrong in (TEXTS, [["a"], "b"], [["a", "b", "c"]], [[]], [["a"], [1]], [], None):
         assert served.post("/predict", {"inputs": wrong}).status_code == 400
     pairs = served.ask("/predict", {"inputs": [list(p) for p in zip(TEXTS, OTHERS, strict=True)]})
     assert [row[0]["label"] for row in pairs] == [
         label.label for label in model.predict_labels(TEXTS, OTHERS)
     ]
+    rows = [[TEXTS[0], OTHERS[0]], [TEXTS[1]], [TEXTS[2], OTHERS[2]]]
+    mixed = served.ask("/predict", {"inputs": rows})
+    for found, expected in zip(mixed, [pairs[0], many[1], pairs[2]], strict=True):
+        assert [item["label"] for item in found] == [item["label"] for item in expected]
+        scores = [item["score"] for item in expected]
+        np.testing.assert_allclose([item["score"] for item in found], scores, atol=1e-6)
 
 
 def test_rerank(served: Running) -> None:
@@ -98,7 +104,6 @@ WRONG: list[tuple[str, Any, str]] = [
     ("/embed", {"inputs": [1]}, "`inputs[0]`"),
     ("/embed", {"inputs": "a", "normalize": 1}, "`normalize`"),
     ("/predict", {"inputs": [["a", "b", "c"]]}, "a pair"),
-    ("/predict", {"inputs": [["a"], ["a", "b"]]}, "pairs"),
     ("/predict", {"inputs": 5}, "`inputs`"),
     ("/predict", {"inputs": {}}, "`inputs`"),
     ("/predict", {"inputs": "a", "raw_scores": True}, "raw_scores"),

@@ -1,0 +1,87 @@
+"""JSON bodies: requests that are read with limits, and answers."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+import orjson
+from starlette.requests import Request
+from starlette.responses import Response
+
+from bert_keras.serving.http_requests import Limits, RequestError
+
+
+async def read_object(request: Request, limits: Limits) -> dict[str, Any]:
+    """Return the JSON object of a request's body.
+
+    Raises:
+        RequestError: if the body is too large or too slow, or not a JSON object.
+    """
+    try:
+        body = await asyncio.wait_for(_body(request, limits.max_body), limits.body_timeout)
+    except TimeoutError:
+        raise RequestError(
+            408, f"The body did not arrive within {limits.body_timeout:g} s."
+        ) from None
+    if not body:
+        raise RequestError(400, "The body is empty. Send a JSON object.")
+    value = _parsed(body)
+    if not isinstance(value, dict):
+        raise RequestError(
+            400, f"The body must be a JSON object. Received: {type(value).__name__}."
+        )
+    return value
+
+
+async def _body(request: Request, most: int) -> bytes:
+    """Return the body of a request, which is not read further than its limit."""
+    told = request.headers.get("content-length", "")
+    if told.isdecimal() and int(told) > most:
+        raise RequestError(413, _too_large(most))
+    parts, size = [], 0
+    async for part in request.stream():
+        size += len(part)
+        if size > most:
+            raise RequestError(413, _too_large(most))
+        parts.append(part)
+    return b"".join(parts)
+
+
+def _too_large(most: int) -> str:
+    """Return the message about a body that is too large."""
+    return f"The body has more than {most:,} bytes. Send fewer texts in one request."
+
+
+def _parsed(body: bytes) -> Any:
+    """Return the value of a JSON text, which may have NaN and Infinity, as in TensorFlow Serving.
+
+    Raises:
+        RequestError: if it is not JSON.
+    """
+    try:
+        return orjson.loads(body)
+    except orjson.JSONDecodeError as error:
+        reason = str(error)
+    if b"NaN" in body or b"Infinity" in body:
+        try:
+            value = json.loads(body)
+            orjson.dumps(value)  # all else that orjson refuses, such as half of a surrogate pair
+            return value
+        except (ValueError, TypeError, RecursionError):
+            pass
+    raise RequestError(400, f"The body is not JSON: {reason}.")
+
+
+def json_response(value: Any, status: int = 200, headers: dict[str, str] | None = None) -> Response:
+    """Return a response with a JSON body.
+
+    Args:
+        value: JSON values and NumPy arrays of numbers, which become lists. NaN and infinite numbers
+            become null, because most JSON readers refuse them.
+        status: HTTP status.
+        headers: further headers.
+    """
+    body = orjson.dumps(value, option=orjson.OPT_SERIALIZE_NUMPY)
+    return Response(body, status, headers, media_type="application/json")
