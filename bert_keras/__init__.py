@@ -10,6 +10,8 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from bert_keras.errors import missing_backend
+
 if TYPE_CHECKING:
     from bert_keras import export, sklearn, visualize
     from bert_keras.checkpoints import to_keras_hub
@@ -96,11 +98,16 @@ _HOMES = {
 
 def __getattr__(name: str) -> Any:
     """Import a public name or a subpackage at its first use, so that others cost no time."""
-    if name in _MODULES:
-        return importlib.import_module(f"bert_keras.{name}")
-    if name not in _HOMES:
+    if name not in _MODULES and name not in _HOMES:
         raise AttributeError(f"module 'bert_keras' has no attribute {name!r}")
-    return getattr(importlib.import_module(f"bert_keras.{_HOMES[name]}"), name)
+    try:
+        module = importlib.import_module(f"bert_keras.{_HOMES.get(name, name)}")
+    except (ModuleNotFoundError, ValueError) as error:
+        if message := missing_backend(error):
+            missing = error.name if isinstance(error, ModuleNotFoundError) else None
+            raise ModuleNotFoundError(message, name=missing) from None
+        raise
+    return module if name in _MODULES else getattr(module, name)
 
 
 def __dir__() -> list[str]:

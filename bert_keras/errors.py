@@ -93,10 +93,13 @@ def forget_output() -> None:
 
 
 def missing_backend(error: BaseException) -> str:
-    """Return how to install a missing backend of Keras; "" if the error has another cause.
+    """Return how to mend a backend of Keras that cannot be imported; "" for another error.
 
     If another backend is installed, the advice names it too.
     """
+    if isinstance(error, ValueError) and str(error).startswith("Unable to import backend"):
+        wrong = os.environ.get("KERAS_BACKEND", "")
+        return f"KERAS_BACKEND must be {', '.join(_BACKENDS)}. Received: {wrong!r}."
     name = error.name if isinstance(error, ModuleNotFoundError) else None
     # A backend that is imported is installed: then one of its own modules is missing.
     if name not in _BACKENDS or name in sys.modules:

@@ -207,6 +207,24 @@ def read_json(path: Path, at_most: int = SMALL) -> Any:
     return parse_json(read_bytes(path, at_most), path)
 
 
+def missing_file(path: Path) -> str:
+    """Return the message about a file of a checkpoint that is not there.
+
+    It names a folder within that has such a file, and says so where a training has not ended.
+    """
+    folder = path.parent
+    within = [*folder.glob(f"*/{path.name}"), *folder.glob(f"*/*/{path.name}")]
+    nearest = min(within, default=None)
+    if (folder / "run.json").is_file():
+        model = f", or name {nearest.parent}, the best model so far" if nearest else ""
+        return (
+            f"{folder}: the run has no model yet. Repeat the command that began it, which resumes "
+            f"the training{model}."
+        )
+    hint = f"Did you mean {nearest.parent}?" if nearest else "Add it, or name another folder."
+    return f"{path}: no such file. {hint}"
+
+
 def read_bytes(path: Path, at_most: int = LARGE) -> bytes:
     """Return the content of a file of at most `at_most` bytes.
 
@@ -214,7 +232,7 @@ def read_bytes(path: Path, at_most: int = LARGE) -> bytes:
         ArtifactError: if there is no such file, or it is larger.
     """
     if not path.is_file():
-        raise ArtifactError(f"{path}: no such file. Add it, or name another checkpoint folder.")
+        raise ArtifactError(missing_file(path))
     with path.open("rb") as file:
         content = file.read(at_most + 1)
     if len(content) > at_most:

@@ -270,17 +270,18 @@ def _download(name: str, handle: str, files: list[str]) -> Path:
         return Path(snapshot_download(repository, revision=revision or None, allow_patterns=files))
     except (OSError, ValueError, RuntimeError) as error:  # base classes of the library's errors
         page = f"https://huggingface.co/{repository}/tree/{revision or 'main'}"
-        reason = str(error).strip().partition("\n")[0]
+        reason = str(error).strip().partition("\n")[0].rstrip(".")
         stands = f", which stands for {handle}," if name != handle else ""
         random = (
-            " For new, random weights of this size: load_weights=False, or "
-            f"BertEncoder(PRESETS[{name!r}])."
+            " For new, random weights of this size in Python: "
+            f"bert_keras.BertEncoder(bert_keras.PRESETS[{name!r}])."
             if name != handle
             else ""
         )
+        at = f" --revision {revision}" if revision else ""
         raise ArtifactError(
             f"{name}{stands} is not in the cache and cannot be downloaded: "
-            f"{type(error).__name__}: {reason} With a network, run this again. Without one, copy "
-            f"from {page} those of these files that are there, {', '.join(files)}, into a folder, "
-            f"and give that folder instead.{random}"
-        ) from error
+            f"{type(error).__name__}: {reason}. With a network, run this again. Without one, run "
+            f"on another computer: hf download {repository}{at} --local-dir FOLDER. Then copy "
+            f"FOLDER to this one, and name it instead. The files are those of {page}.{random}"
+        ) from None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import importlib
 import inspect
 import logging
 import re
@@ -11,6 +12,7 @@ from typing import Any
 
 import pytest
 
+import bert_keras
 from bert_keras import errors
 
 
@@ -67,6 +69,22 @@ def test_a_backend_that_is_not_there(monkeypatch: pytest.MonkeyPatch):
     assert message.startswith("jax is not installed. Install with: pip install")
     assert "KERAS_BACKEND=torch" in message
     assert errors.missing_backend(KeyError("jax")) == ""
+
+    def fail(name: str) -> None:
+        """Fail as Keras does without its backend."""
+        raise lacks
+
+    monkeypatch.setattr(importlib, "import_module", fail)
+    with pytest.raises(ModuleNotFoundError, match="KERAS_BACKEND=torch"):
+        bert_keras.__getattr__("BertEncoder")
+
+
+def test_a_backend_that_keras_does_not_know(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("KERAS_BACKEND", "pytorch")
+    told = ValueError("Unable to import backend : pytorch")
+    assert errors.exit_code_of(told) == 2
+    message = "KERAS_BACKEND must be tensorflow, jax, torch. Received: 'pytorch'."
+    assert errors.missing_backend(told) == message
 
 
 def test_tracing_is_not_told(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch):

@@ -191,6 +191,18 @@ def test_refused(content: bytes | None, message: str, tmp_path: Path):
         file_io.read_object(path)
 
 
+def test_a_missing_file_names_the_nearest(tmp_path: Path):
+    best = tmp_path / "seed-0" / "best"
+    best.mkdir(parents=True)
+    assert "Add it" in file_io.missing_file(tmp_path / "config.json")
+    (best / "config.json").touch()
+    assert file_io.missing_file(tmp_path / "config.json").endswith(f"Did you mean {best}?")
+    (tmp_path / "run.json").touch()
+    told = file_io.missing_file(tmp_path / "config.json")
+    assert "the run has no model yet" in told
+    assert f"or name {best}, the best model so far." in told
+
+
 def test_read(tmp_path: Path):
     path = tmp_path / "config.json"
     path.write_text('{"a": [{"b": 0}, {"b": 1}]}')

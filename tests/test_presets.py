@@ -290,10 +290,9 @@ def test_without_network_and_cache_one_message_says_both_ways(open_it: Any, name
     for part in (
         f"{name}, which stands for {HANDLES[name]}, is not in the cache",
         "With a network, run this again.",
+        f"hf download {HANDLES[name].removeprefix('hf://')} --local-dir FOLDER",
         f"https://huggingface.co/{HANDLES[name].removeprefix('hf://')}/tree/main",
-        "give that folder instead",
-        "load_weights=False",
-        f"BertEncoder(PRESETS[{name!r}])",
+        f"BertEncoder(bert_keras.PRESETS[{name!r}])",
     ):
         assert part in str(error.value)
 
@@ -348,7 +347,7 @@ def test_a_new_head_without_weights_is_that_of_the_family(monkeypatch: pytest.Mo
 def test_without_a_network_it_says_what_to_do(handle: str) -> None:
     with pytest.raises(ArtifactError) as error:
         BertEncoder.from_preset(handle)
-    for part in (handle, "https://huggingface.co/someone/", "model*.safetensors", "that folder"):
+    for part in (handle, "https://huggingface.co/someone/", "hf download someone/", "name it instead"):
         assert part in str(error.value)
     assert "PRESETS" not in str(error.value)
 

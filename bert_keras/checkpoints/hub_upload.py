@@ -10,7 +10,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
-from bert_keras import presets
+from bert_keras import file_io, presets
 from bert_keras.checkpoints import model_card, tensors
 from bert_keras.checkpoints.hugging_face_folder import ADAPTER
 from bert_keras.checkpoints.manifest import CONFIG, MANIFEST, STATE_WEIGHTS, WEIGHTS
@@ -168,10 +168,7 @@ def _names(folder: Path) -> Collection[str]:
     if CONFIG in names and has_weights:
         return dict.fromkeys(names)
     if (folder / "run.json").is_file():
-        raise UsageError(
-            f"{folder}: the run has no model yet. Repeat the command that began it, which resumes "
-            "the training."
-        )
+        raise UsageError(file_io.missing_file(folder / CONFIG))
     raise ArtifactError(
         f"{folder}: no checkpoint with {CONFIG} and {WEIGHTS}. Write one first: bert-keras "
         f"convert {folder} NEW_FOLDER"

@@ -106,7 +106,7 @@ class HDF5File(tensors.Tensors):
 
         self.path = path
         if not path.is_file():
-            raise ArtifactError(f"{path}: no such file. Add it, or name another checkpoint folder.")
+            raise ArtifactError(file_io.missing_file(path))
         try:
             self._file = h5py.File(path, "r")
         except OSError as error:

@@ -91,7 +91,7 @@ class TensorFile(Tensors):
     def __init__(self, path: Path, rename: Callable[[str], str] = str):
         self.path = path
         if not path.is_file():
-            raise ArtifactError(f"{path}: no such file. Add it, or name another checkpoint folder.")
+            raise ArtifactError(file_io.missing_file(path))
         self._open()
         check_header(path)
         stored = self._file.keys()
@@ -253,8 +253,8 @@ def find(directory: Path, *, allow_pickle: bool = False) -> Path:
     pickle = directory / PICKLE
     if not pickle.is_file():
         raise ArtifactError(
-            f"{directory / WEIGHTS}: no such file. Add it, or name another checkpoint folder. A "
-            f"repository that has only a {PICKLE} opens with allow_pickle=True."
+            f"{file_io.missing_file(directory / WEIGHTS)} A repository that has only a {PICKLE} "
+            "opens with allow_pickle=True."
         )
     if not allow_pickle:
         raise ArtifactError(

@@ -48,6 +48,7 @@ import inspect
 import json
 import math
 import re
+import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import SimpleNamespace
@@ -106,6 +107,8 @@ def main(arguments: list[str]) -> int:
             "The key data= was removed: an input is given without a key. Write: "
             "bert-keras predict MODEL FILE"
         )
+    if "" in inputs:
+        raise UsageError("An input is empty. Give a text in quotes, a file, or - for stdin.")
     values = parse_overrides(assigned, _DEFAULTS)
     if values["form"] != "rows":
         raise UsageError(f"form must be rows or official. Received: form={values['form']!r}")
@@ -126,6 +129,8 @@ def _predict(model: str, inputs: Sequence[str], values: dict[str, Any]) -> int:
     predictor = _open(model, values)
     options = _options(predictor, model, threshold, values["prompt_name"])
     rows = _rows(predictor, model, inputs, values)
+    if "-" in inputs and sys.stdin.isatty():
+        print("Reading texts from the terminal, one on each line. Ctrl+D ends.", file=sys.stderr)
     if out is None:
         for _, answer in predict_rows(predictor, rows, **options):
             print(json.dumps(plain(answer), ensure_ascii=False, allow_nan=False), flush=True)

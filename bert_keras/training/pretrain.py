@@ -27,6 +27,7 @@ from __future__ import annotations
 
 import importlib.util
 import shlex
+import sys
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
@@ -64,6 +65,12 @@ def main(arguments: list[str]) -> int:
             "tensorboard=true needs tensorboard. Install bert-keras[tensorboard], or leave it "
             "out: metrics.jsonl has the same numbers."
         )
+    if recipe.export and importlib.util.find_spec("tensorflow_text") is None:
+        note = (
+            "note: tensorflow-text is not installed, so the SavedModel cannot be written after the "
+            'training. Install "bert-keras[tensorflow]" before the end, or give export=false.'
+        )
+        print(note, file=sys.stderr)
     is_quicktest = "--quicktest" in flags
     if "--dry-run" in flags:
         from bert_keras.training.dry_run import print_plan

@@ -111,6 +111,7 @@ def test_the_official_form_of_every_task(
         (("test.jsonl", "text=sentence"), 3, "test.jsonl:1: no 'sentence'"),
         (("gap.tsv", "text=nothing"), 3, "no column 'nothing'"),
         (("gap.tsv", "quoting=maybe"), 2, "quoting must be auto, true or false"),
+        (("",), 2, "An input is empty"),
         (("a.json",), 2, "a.json: a benchmark's own format is read with form=official"),
         (("test.jsonl", "null_threshold=x"), 2, "null_threshold must be a number"),
         (("test.jsonl", "max_length=2"), 2, "max_length"),
