@@ -169,6 +169,37 @@ def test_a_broken_version_leaves_the_newest_one_beside_a_label(tmp_path: Path) -
     model.close()
 
 
+def test_a_label_of_a_broken_version_is_told_and_nothing_stays_loaded(tmp_path: Path) -> None:
+    """The error is that of the label's version, not of the newest; no thread is left."""
+    for number, content in ((1, "broken"), (2, ""), (3, "broken")):
+        write(tmp_path, number, content)
+    with pytest.raises(ArtifactError, match=r"/1: is damaged"):
+        ServedModel("unloaded", str(tmp_path), {"stable": 1}, options=Options())
+    assert "model unloaded" not in [thread.name for thread in threading.enumerate()]
+
+
+def test_states_can_be_read_while_versions_fail(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another thread reads the states before, during and after a load."""
+    write(tmp_path, 1)
+    model = served(tmp_path)
+    opened, seen = versions.open_model, []
+    before = model._failures
+
+    def and_look(path: str, options: Options) -> LoadedModel:
+        seen.append(states(model))
+        return opened(path, options)
+
+    monkeypatch.setattr(versions, "open_model", and_look)
+    write(tmp_path, 2, "broken")
+    look(model)
+    assert seen == [{2: "LOADING", 1: "AVAILABLE"}]
+    assert states(model) == {2: "END", 1: "AVAILABLE"}
+    assert before == {}  # a reader may iterate over it
+    model.close()
+
+
 def test_a_version_that_is_being_copied_is_not_loaded(tmp_path: Path) -> None:
     write(tmp_path, 1)
     model = served(tmp_path)
