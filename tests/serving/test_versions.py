@@ -151,6 +151,28 @@ def test_a_label_keeps_its_version(tmp_path: Path) -> None:
         served(tmp_path, {"stable": 7})
 
 
+def test_the_queue_of_a_label_is_counted_too(tmp_path: Path) -> None:
+    write(tmp_path, 1)
+    write(tmp_path, 2)
+    with running({"m": tmp_path}, ["m:stable=1"]) as server:
+        model = server.server.service.models["m"]
+        entered, may_go = threading.Event(), threading.Event()
+
+        def slow(columns: Any) -> Any:
+            entered.set()
+            assert may_go.wait(20)
+            return {"scores": np.ones((len(columns["text"]), 1), np.float32)}
+
+        signature = Signature(slow, {"text": Spec(STRING, (None,))}, {})
+        jobs = [model.version(label="stable").batcher.submit(signature, {"text": ["a"]}, 1)]
+        assert entered.wait(20)
+        jobs.append(model.version(label="stable").batcher.submit(signature, {"text": ["b"]}, 1))
+        assert 'bert_keras_queue_rows{model="m"} 1.0' in server.client.get("/metrics").text
+        may_go.set()
+        for job in jobs:
+            job.future.result(20)
+
+
 def test_a_broken_version_leaves_the_newest_one_beside_a_label(tmp_path: Path) -> None:
     write(tmp_path, 1)
     write(tmp_path, 4)
