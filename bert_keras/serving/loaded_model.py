@@ -21,6 +21,8 @@ from bert_keras.tokenizers import Tokenizer
 
 VECTOR_TASKS = ("sentence_similarity", "feature_extraction")
 LABEL_TASKS = ("text_classification", "multi_label_classification", "pair_classification")
+# Tasks whose models encode the two texts of a pair in separate rows.
+_SEPARATE_TASKS = ("sentence_similarity", "pair_classification")
 OTHER = "other"  # task of a SavedModel that another program wrote
 MOST_ATTENTION = 256  # maximum number of tokens whose attention the page draws
 # A text is shortened before it is tokenised if it has more characters per token of `max_length`.
@@ -66,6 +68,7 @@ class LoadedModel:
         mask_token: mask token, such as "[MASK]"; None for models that fill no masks.
         takes_pairs: True if the model answers both single texts and pairs.
         pad_id: id of the padding token.
+        prompt: text that is put before each text, or before the first text of a pair; "" for none.
         activation: name of the activation of a regression's outputs; None for none.
         why_not: "answer", "tokens" or "attention" -> reason why the page does not offer it.
         more: signatures that a client cannot call by name: "ranked_answers" and "attention" of the
@@ -82,6 +85,7 @@ class LoadedModel:
         self.mask_token: str | None = None
         self.takes_pairs = False
         self.pad_id = 0
+        self.prompt = ""
         self.activation: str | None = None
         self.why_not: dict[str, str] = {}
         self.more: dict[str, Signature] = {}
@@ -110,10 +114,14 @@ class LoadedModel:
         return tokens_of(self.tokenizer, self.shortened(text), pair, limit)
 
     def count_tokens(self, texts: Sequence[str], pairs: Sequence[str] | None = None) -> list[int]:
-        """Return the number of tokens of each row before truncation, with special tokens."""
+        """Return the number of tokens of each row before truncation.
+
+        The prompt and the special tokens are included.
+        """
         assert self.tokenizer is not None
         if not len(texts):
             return []
+        texts = [self.prompt + text for text in texts]
         return self.tokenizer(texts, pairs)[features.PADDING_MASK].sum(axis=1).tolist()
 
     @property
@@ -188,13 +196,20 @@ class LoadedModel:
         return None
 
     def truncated(self, texts: Sequence[str], pairs: Sequence[str] | None = None) -> int:
-        """Return the number of rows that are truncated, because they are above `max_length`.
+        """Return the number of rows that are truncated, because they are above `max_length`."""
+        if pairs is not None and self.task in _SEPARATE_TASKS:
+            return len(self._truncated_rows(texts) | self._truncated_rows(pairs))
+        return len(self._truncated_rows(texts, pairs))
+
+    def _truncated_rows(self, texts: Sequence[str], pairs: Sequence[str] | None = None) -> set[int]:
+        """Return the indices of the rows that are truncated.
 
         Most texts need not be tokenised for it, because a text of n bytes has at most n tokens.
         """
         if self.max_length is None or self.reads_windows:
-            return 0
-        limit = self.max_length - 4  # no family adds more special tokens to a pair of texts
+            return set()
+        # No family adds more than 4 special tokens to a pair of texts.
+        limit = self.max_length - 4 - len(self.prompt.encode("utf-8", "ignore"))
         seconds = pairs if pairs is not None else [""] * len(texts)
         long = [
             index
@@ -202,10 +217,11 @@ class LoadedModel:
             if sum(len(text.encode("utf-8", "ignore")) for text in pair) > limit
         ]
         if not long:
-            return 0
+            return set()
         firsts = [self.shortened(texts[index]) for index in long]
         others = None if pairs is None else [self.shortened(pairs[index]) for index in long]
-        return sum(count > self.max_length for count in self.count_tokens(firsts, others))
+        counts = self.count_tokens(firsts, others)
+        return {i for i, count in zip(long, counts, strict=True) if count > self.max_length}
 
 
 class PredictorModel(LoadedModel):
@@ -240,6 +256,7 @@ class PredictorModel(LoadedModel):
         self.task = task.task_name
         self.signatures = predictor_signatures(predictor)
         self.max_length, self.pad_id = predictor.max_length, predictor.tokenizer.pad_id
+        self.prompt = "" if task.reads_apart else predictor.prompt
         self.take_options(task.options)
         if task.fills_masks:
             self.mask_token = predictor.tokenizer.id_to_token(predictor.tokenizer.mask_id)
