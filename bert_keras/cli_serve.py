@@ -1,4 +1,4 @@
-"""`bert-keras serve`: an HTTP server of models, with a page for the browser."""
+"""Command `bert-keras serve`: an HTTP server of models, with a page for the browser."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def serve(
     ],
     label: Annotated[
         list[str] | None,
-        typer.Option(help="NAME:LABEL=VERSION keeps a version loaded; repeatable"),
+        typer.Option(help="NAME:LABEL=VERSION keeps a version loaded, as LABEL; repeatable"),
     ] = None,
     host: Annotated[str, typer.Option(help="address to listen on")] = "127.0.0.1",
     port: Annotated[
@@ -40,19 +40,25 @@ def serve(
     token: Annotated[
         str,
         typer.Option(
-            envvar="BERT_KERAS_SERVE_TOKEN", help="token that requests need", show_default=False
+            envvar="BERT_KERAS_SERVE_TOKEN",
+            help="token that requests must send",
+            show_default=False,
         ),
     ] = "",
     dtype: Annotated[str, typer.Option(help="dtype policy of checkpoints, such as bfloat16")] = "",
     device: Annotated[str, typer.Option(help="device of checkpoints, such as gpu:0")] = "",
-    max_batch: Annotated[int, typer.Option(min=1, help="most texts that run together")] = 32,
+    max_batch: Annotated[int, typer.Option(min=1, help="maximum texts in a batch")] = 32,
     max_wait: Annotated[
-        float, typer.Option(min=0.0, help="most milliseconds that a text waits for others")
+        float, typer.Option(min=0.0, help="maximum milliseconds that a text waits for others")
     ] = 2.0,
-    max_queue: Annotated[int, typer.Option(min=1, help="most texts that wait for a model")] = 2048,
-    max_texts: Annotated[int, typer.Option(min=1, help="most texts in a request")] = 2048,
-    max_body: Annotated[int, typer.Option(min=1, help="most kilobytes of a request")] = 8192,
-    timeout: Annotated[float, typer.Option(min=0.1, help="most seconds of a request")] = 60.0,
+    max_queue: Annotated[
+        int, typer.Option(min=1, help="maximum texts that wait for a model")
+    ] = 2048,
+    max_texts: Annotated[int, typer.Option(min=1, help="maximum texts in a request")] = 2048,
+    max_body: Annotated[int, typer.Option(min=1, help="maximum kilobytes of a request")] = 8192,
+    timeout: Annotated[
+        float, typer.Option(min=0.1, help="maximum seconds until the model answers")
+    ] = 60.0,
     cors: Annotated[
         list[str] | None,
         typer.Option(help="origin whose web pages may send requests; repeatable"),
@@ -62,14 +68,15 @@ def serve(
         typer.Option("--token-ids", help="/v1/embeddings takes ids of the model's own tokenizer"),
     ] = False,
     trust: Annotated[
-        bool, typer.Option("--trust", help="serve SavedModels of other programs")
+        bool, typer.Option("--trust", help="serve SavedModels that other programs wrote")
     ] = False,
 ) -> None:
     """Serve models over HTTP, with a page for the browser.
 
     Protocols: TensorFlow Serving (REST), OpenAI embeddings, Text Embeddings Inference, and Cohere
-    re-ranking. In a folder of numbered versions the newest is served, and a new version replaces it
-    without a lost request. SIGTERM answers the open requests and ends with exit code 0.
+    re-ranking. From a folder of numbered versions, the server loads the newest. A later version
+    replaces it without a lost request. After SIGTERM the server answers the open requests, and
+    ends with exit code 0.
     """
     require_libraries()
     from bert_keras.serving.http_requests import Limits
@@ -105,10 +112,10 @@ def serve(
             status.update(f"loading {escaping.printable(name)}")
 
         def tell(line: str) -> None:
-            """Print a line, after the display of progress has ended."""
+            """End the display of progress, and print a line."""
             status.stop()
             escaping.print_line(line)
-            sys.stdout.flush()  # a pipe or a log would get the address only at the end
+            sys.stdout.flush()  # otherwise a pipe gets the address only when the server ends
 
         run(models, label or (), settings=settings, tell=tell, report=report)
 
@@ -117,7 +124,7 @@ def require_libraries() -> None:
     """Check that the libraries of the extra `serve` are installed.
 
     Raises:
-        UsageError: if one is not.
+        UsageError: if a library is missing.
     """
     missing = [name for name in _LIBRARIES if importlib.util.find_spec(name) is None]
     if missing:

@@ -347,7 +347,8 @@ def test_a_new_head_without_weights_is_that_of_the_family(monkeypatch: pytest.Mo
 def test_without_a_network_it_says_what_to_do(handle: str) -> None:
     with pytest.raises(ArtifactError) as error:
         BertEncoder.from_preset(handle)
-    for part in (handle, "https://huggingface.co/someone/", "hf download someone/", "name it instead"):
+    page = "https://huggingface.co/someone/"
+    for part in (handle, page, "hf download someone/", "name it instead"):
         assert part in str(error.value)
     assert "PRESETS" not in str(error.value)
 

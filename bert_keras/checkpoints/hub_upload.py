@@ -19,8 +19,8 @@ from bert_keras.errors import ArtifactError, ResourceError, UsageError
 from bert_keras.inference.base import FILE as PREDICTOR
 from bert_keras.tokenizers import files
 
-# Files that are uploaded: those of a checkpoint, and no others of a run, such as its optimizer
-# state, its logs, and reports that name folders of the machine.
+# Files that are uploaded: those of a checkpoint. The other files of a run stay on this machine: its
+# optimizer state, its logs, and reports with paths of the machine.
 PATTERNS = (
     *(CONFIG, MANIFEST, ADAPTER, "model*.safetensors", STATE_WEIGHTS, tensors.INDEX),
     *(f"[0-9]*_*/{CONFIG}", f"[0-9]*_*/{WEIGHTS}", SENTENCE_CONFIG, *files.KNOWN),
@@ -35,13 +35,15 @@ _LATER = "Nothing changed on this machine. Repeat the upload later."
 
 
 def is_remote(target: str | os.PathLike[str]) -> bool:
-    """Return whether a checkpoint is to be written to a handle such as "hf://…", not a folder."""
+    """Return whether a target is a handle such as "hf://…", and not a folder."""
     return "://" in os.fspath(target)
 
 
 @contextmanager
 def target_folder(target: str | os.PathLike[str], *, private: bool) -> Iterator[Path]:
-    """Yield the folder to write a checkpoint into; a temporary one for a handle, to upload it.
+    """Yield the folder to write a checkpoint into.
+
+    For a handle it is a temporary folder, which is uploaded at the end of the block.
 
     Args:
         target: folder, or "hf://organisation/name[@branch]".
@@ -54,15 +56,16 @@ def target_folder(target: str | os.PathLike[str], *, private: bool) -> Iterator[
         yield Path(target)
         return
     handle = os.fspath(target)
-    checked_target(handle)  # before a large model is written
+    checked_target(handle)  # refuses a wrong handle before a large model is written
     with tempfile.TemporaryDirectory() as folder:
         yield Path(folder)
         try:
             push(Path(folder), handle, private=private)
         except (ResourceError, UsageError) as error:
             error.add_note(
-                "The model is as it was, and no file of it was left on this machine. Save it to a "
-                "folder, and upload that later: bert-keras push FOLDER hf://organisation/name"
+                "The model in memory is unchanged, and no file was kept on this machine. Save the "
+                "model to a folder, and upload it later: bert-keras push FOLDER "
+                "hf://organisation/name"
             )
             raise
 
@@ -74,14 +77,14 @@ def checked_target(handle: str) -> tuple[str, str]:
         handle: "hf://organisation/name" or "hf://organisation/name@branch".
 
     Raises:
-        UsageError: if it is no such handle, or the Hub allows no such name.
+        UsageError: if the handle has another form, or the Hub does not allow the name.
     """
     from huggingface_hub.utils import HFValidationError, validate_repo_id
 
     repository, branch = presets.parts_of(handle)
     if not repository:
         raise UsageError(
-            "A model is uploaded to hf://organisation/name or hf://organisation/name@branch. "
+            "An upload needs a handle hf://organisation/name or hf://organisation/name@branch. "
             f"Received: {handle!r}"
         )
     try:
@@ -94,15 +97,15 @@ def checked_target(handle: str) -> tuple[str, str]:
 def push(folder: Path, handle: str, *, private: bool = True, message: str = "") -> str:
     """Upload a checkpoint folder in one commit; return the address of its page.
 
-    The repository is created if needed. Files of an earlier checkpoint that the folder does not
-    have are removed from it. A model card that a person wrote there stays, unless a person wrote
-    the one in the folder too.
+    The repository is created if needed. Files of an earlier checkpoint are removed from it if the
+    folder does not have them. A model card in the repository that a person wrote is replaced only
+    by a card that a person wrote.
 
     Args:
         folder: checkpoint folder, or the folder of a run, whose model is uploaded.
         handle: "hf://organisation/name", perhaps with "@branch".
-        private: True to create a private repository. One that exists stays as it is.
-        message: message of the commit; "" for a general one.
+        private: True to create a private repository. It does not change an existing repository.
+        message: message of the commit; "" for a default message.
 
     Raises:
         UsageError: if the handle or the access token is wrong, or the folder has no model.
@@ -143,7 +146,7 @@ def push(folder: Path, handle: str, *, private: bool = True, message: str = "") 
 
 
 def _is_own_card(api: Any, repository: str, revision: str | None) -> bool:
-    """Return whether the model card of a repository is ours, and nobody changed it."""
+    """Return whether this package wrote the model card of a repository and nobody changed it."""
     with tempfile.TemporaryDirectory() as folder:
         path = api.hf_hub_download(repository, model_card.CARD, revision=revision, local_dir=folder)
         return model_card.is_own(Path(path))
@@ -153,8 +156,8 @@ def _names(folder: Path) -> Collection[str]:
     """Return the files of a checkpoint folder to upload, as paths within it.
 
     Raises:
-        UsageError: if there is no such folder, or it is that of a run which has not ended.
-        ArtifactError: if it is no checkpoint in the format of Hugging Face.
+        UsageError: if the folder does not exist, or is that of a run that has not ended.
+        ArtifactError: if the folder is no checkpoint in the format of Hugging Face.
     """
     if not folder.is_dir():
         raise UsageError(f"{folder}: no such folder. Name a checkpoint folder or a run.")
@@ -187,7 +190,7 @@ def _is_uploaded(name: str) -> bool:
 
 @contextmanager
 def _explained(handle: str) -> Iterator[None]:
-    """Replace errors of the Hub and of the network by one message that says what to do.
+    """Replace errors of the Hub and of the network by errors that say what to do.
 
     Raises:
         UsageError: if the token has no permission, or there is no such repository or branch.
@@ -195,14 +198,14 @@ def _explained(handle: str) -> Iterator[None]:
     """
     try:
         yield
-    except (AttributeError, KeyError, NameError, TypeError):  # a bug
+    except (AttributeError, KeyError, NameError, TypeError):  # bugs of this package
         raise
     except Exception as error:
         raise _explanation(handle, error) from error
 
 
 def _explanation(handle: str, error: Exception) -> Exception:
-    """Return the error for the user, for one of `huggingface_hub` or of its HTTP client."""
+    """Return the error for the user, from an error of `huggingface_hub` or of its HTTP client."""
     status = _status(error)
     reason = str(error).strip().partition("\n")[0].rstrip(".")
     said = getattr(error, "server_message", None) or reason
@@ -210,13 +213,13 @@ def _explanation(handle: str, error: Exception) -> Exception:
         return UsageError(f"{handle}: the Hub does not accept the access token. {_LOGIN}")
     if status == 403:
         return UsageError(
-            f"{handle}: the access token may not write there ({said}). Name an organisation that "
+            f"{handle}: the access token may not write there ({said}). Choose an organisation that "
             f"you may write to, or use another token. {_LOGIN}"
         )
     if status == 404:
         return UsageError(
-            f"{handle}: no such model repository or branch that the access token may write to. "
-            "Check the name: data sets and Spaces are other repositories."
+            f"{handle}: there is no such model repository or branch, or the access token may not "
+            "write to it. Check the name: data sets and Spaces are other repositories."
         )
     if status == 413 or "too large" in said.lower():
         return ResourceError(

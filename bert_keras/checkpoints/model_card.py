@@ -1,7 +1,7 @@
-"""Model card `README.md` of a checkpoint folder: front matter for the Hugging Face Hub, and a page.
+"""Model card `README.md` of a checkpoint folder, with front matter for the Hugging Face Hub.
 
-The last line of a card has a digest of the text above it. So a later save knows a card that nobody
-changed, and renews it. It leaves every other README.md as it is.
+The last line of a card has a digest of the text above it. By the digest, a later save recognises a
+card that nobody changed, and replaces it. It never replaces another README.md.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from bert_keras.models import BertEncoder, Task
 
 CARD = "README.md"
-# Task -> its name among the pipelines of the Hugging Face Hub. Other tasks have none there.
+# Task -> its pipeline on the Hugging Face Hub. The Hub has no pipeline for other tasks.
 PIPELINES = {
     **dict.fromkeys(
         (
@@ -49,29 +49,31 @@ _FAMILIES = {
     "albert": "ALBERT",
     "electra": "ELECTRA",
 }
-_MOST_LABELS = 100  # rows of the table of labels
-_TOLD = ("prompts", "similarity", "activation")  # options of the task that a card lists
-_MARK = re.compile(
+_MOST_LABELS = 100  # maximum number of rows in the table of labels
+_LISTED_OPTIONS = ("prompts", "similarity", "activation")  # options of the task on a card
+_WINDOW_TASKS = ("token_classification", "question_answering")  # they read long texts in windows
+_LAST_LINE = re.compile(
     r"<!-- Written by bert_keras, which renews this file while nobody changes it\. "
     r"sha256: ([0-9a-f]{64}) -->\n\Z"
 )
-_OURS = re.compile(r'(\bbk\.[\w.]+)\("\."\)')  # calls that take a handle "hf://…"
+# Calls of this package in the code of a card, which take a handle "hf://…" instead of ".".
+_OWN_CALL = re.compile(r'(\bbk\.[\w.]+)\("\."\)')
 
 
 @dataclass(frozen=True)
 class ModelCard:
-    """Facts of a model card that the model itself does not know. Only those known are written.
+    """Facts for a model card that are not stored in the model. Empty facts are not written.
 
     Attributes:
         title: heading, such as the name of the recipe; "" for the task and the family.
-        license: identifier of the license on the Hub, such as "apache-2.0".
+        license: the Hub's identifier of the license, such as "apache-2.0".
         language: ISO 639-1 codes of the languages, such as "en".
         base_model: models on the Hub that this one was made from, such as "organisation/name".
         datasets: data sets on the Hub that it was trained on.
         tags: further tags.
-        metrics: metric -> value, of this model.
-        measured_on: the examples of `metrics`, such as "872 examples of dev.tsv".
-        training: facts of the training, fact -> value.
+        metrics: metric -> value for this model.
+        measured_on: examples with which `metrics` were measured, such as "872 examples of dev.tsv".
+        training: facts about the training, such as "epochs" -> "3".
         seeds: metric -> text with its mean and deviation over several seeds.
     """
 
@@ -88,17 +90,17 @@ class ModelCard:
 
     @classmethod
     def of(cls, values: Mapping[str, Any] | None) -> ModelCard:
-        """Return the facts that a caller passed by name.
+        """Return a model card from the argument `card`, a dictionary of facts.
 
         Raises:
-            ValueError: if there is no such fact, or a value is of another type.
+            ValueError: if a fact is unknown, or its value has a wrong type.
         """
         kinds = {fact.name: type(getattr(cls(), fact.name)) for fact in fields(cls)}
         for name, value in (values or {}).items():
             if name not in kinds:
                 raise ValueError(
-                    f"`card` takes {', '.join(kinds)}. Received: {name!r}. Other facts belong "
-                    f"into the text: change {CARD}, which is then never replaced."
+                    f"`card` takes {', '.join(kinds)}. Received: {name!r}. Write other facts into "
+                    f"{CARD}. It is not replaced once you have changed it."
                 )
             is_texts = kinds[name] is tuple and _are_texts(value)
             wanted = Mapping if kinds[name] is dict else str
@@ -130,7 +132,7 @@ def write_model_card(
         model: encoder or task in it.
         tokenizer: tokenizer in the folder; None if it has none.
         config: settings of the predictions; None for the defaults.
-        card: further facts; see `ModelCard`.
+        card: facts that the model does not have; see `ModelCard`.
     """
     facts, path = ModelCard.of(card), Path(directory) / CARD
     if path.exists() and not is_own(path):
@@ -148,29 +150,31 @@ def is_own(path: Path) -> bool:
 
 def is_own_text(text: str) -> bool:
     """Return whether the last line of a card has the digest of the text above it."""
-    mark = _MARK.search(text)
+    mark = _LAST_LINE.search(text)
     return mark is not None and mark[1] == _digest(text[: mark.start()])
 
 
 def for_repository(text: str, repository: str) -> str:
-    """Return a card of our own with the name of its repository in the code, instead of ".".
+    """Return an unchanged card with the name of its repository, instead of ".", in its code.
 
     Args:
         text: the card.
         repository: "organisation/name".
     """
     begin, end = "```python\n", "```\n"
-    prose, *codes = _MARK.sub("", text).split(begin)
+    prose, *codes = _LAST_LINE.sub("", text).split(begin)
     parts = [prose]
     for part in codes:
         code, _, rest = part.partition(end)
-        code = _OURS.sub(rf'\1("hf://{repository}")', code).replace('(".")', f'("{repository}")')
+        code = _OWN_CALL.sub(rf'\1("hf://{repository}")', code).replace(
+            '(".")', f'("{repository}")'
+        )
         parts.append(f"{code}{end}{rest}")
     return _marked(begin.join(parts))
 
 
 def _marked(body: str) -> str:
-    """Return a card with the line that has its digest."""
+    """Return a card with its last line, which has the digest of the text above."""
     return (
         f"{body}<!-- Written by bert_keras, which renews this file while nobody changes it. "
         f"sha256: {_digest(body)} -->\n"
@@ -213,7 +217,7 @@ def description(
     tokenizer: Tokenizer | None,
     options: Mapping[str, Any],
 ) -> Iterator[str]:
-    """Yield lines on a model: class, size, length of its texts, and options of its answers.
+    """Yield lines that describe a model: its class, sizes and options.
 
     Args:
         model: encoder or task.
@@ -222,32 +226,33 @@ def description(
         options: options of the prediction method, such as `null_threshold`.
     """
     sizes = encoder_of(model).config
-    yield f"A {type(model).__name__} of {model.count_params():,} parameters: {sizes.family},"
-    vocabulary = "" if tokenizer is None else f" of a vocabulary of {tokenizer.vocab_size:,}"
+    yield f"A {type(model).__name__} with {model.count_params():,} parameters."
     layers = "1 layer" if sizes.num_layers == 1 else f"{sizes.num_layers} layers"
-    yield (
-        f"{layers}, {sizes.hidden_size} wide. Texts are read to {max_length} tokens{vocabulary}."
-    )
+    family = _FAMILIES.get(sizes.family, sizes.family)
+    yield f"The encoder is {family} with {layers} and hidden size {sizes.hidden_size}."
+    yield f"It reads at most {max_length} tokens at once."
+    if tokenizer is not None:
+        yield f"The vocabulary has {tokenizer.vocab_size:,} tokens."
     if options:
         shown = ", ".join(f"{key}={value}" for key, value in options.items())
-        yield f"It answers with {markdown(shown)}."
+        yield f"Options of the predictions: {markdown(shown)}."
     named = [options.get(name) for name in ("prompt", "prompt_name")]
     if prompt := prompt_of(model.options, *named):
-        yield f"Before each text it reads the prompt {markdown(repr(prompt))}."
-    if listed := {name: model.options[name] for name in _TOLD if name in model.options}:
+        yield f"The prompt {markdown(repr(prompt))} is put before each text."
+    if listed := {name: model.options[name] for name in _LISTED_OPTIONS if name in model.options}:
         shown = ", ".join(f"{name}={value!r}" for name, value in listed.items())
-        yield f"It keeps these options: {markdown(shown)}."
+        yield f"Options of the model: {markdown(shown)}."
 
 
 def model_length(model: BertEncoder | Task) -> int:
-    """Return the largest number of tokens of a text that a model can read."""
+    """Return the maximum number of tokens of a row, which is the encoder's number of positions."""
     return encoder_of(model).config.max_positions
 
 
 def _front_matter(
     model: BertEncoder | Task, tokenizer: Tokenizer | None, card: ModelCard
 ) -> dict[str, Any]:
-    """Return the front matter: https://huggingface.co/docs/hub/model-cards."""
+    """Return the front matter; see https://huggingface.co/docs/hub/model-cards."""
     pipeline, family = PIPELINES.get(model.task_name), encoder_of(model).config.family
     others = [name for name in ("transformers", "sentence-transformers") if opens(name, model)]
     tags = ["bert_keras", "keras", family, model.task_name.replace("_", "-")]
@@ -283,7 +288,7 @@ def _front_matter(
 
 
 def _listed(value: str | Sequence[str]) -> list[str]:
-    """Return one text or several as a list, without empty ones."""
+    """Return a text or a sequence of texts as a list, without empty texts."""
     return [text for text in ([value] if isinstance(value, str) else value) if text]
 
 
@@ -293,9 +298,9 @@ def _is_known(value: float | None) -> bool:
 
 
 def _in_one_line(value: Any) -> Any:
-    """Return nested values with texts of one line, and an escape for each lone surrogate.
+    """Return nested values whose texts have one line, and escapes for lone surrogates.
 
-    PyYAML would write some line ends, such as U+0085, so that a reader takes them for a space.
+    PyYAML writes some line ends, such as U+0085, so that a YAML reader replaces them by a space.
     """
     if isinstance(value, dict):
         return {name: _in_one_line(item) for name, item in value.items()}
@@ -312,7 +317,7 @@ def _title(model: BertEncoder | Task, card: ModelCard) -> str:
 
 
 def _labels(model: BertEncoder | Task) -> Iterator[str]:
-    """Yield a table of the labels, if the model has names for them."""
+    """Yield a table of the labels, if the model has labels."""
     labels: Sequence[str] = model.options.get("labels") or ()
     if not labels:
         return
@@ -324,7 +329,7 @@ def _labels(model: BertEncoder | Task) -> Iterator[str]:
 
 
 def _training(card: ModelCard) -> Iterator[str]:
-    """Yield the training and its results, if they are known."""
+    """Yield the facts of the training and the metrics, if the card has them."""
     if card.training:
         yield from ("", "## Training", "", "| | |", "| --- | --- |")
         for name, value in card.training.items():
@@ -335,19 +340,23 @@ def _training(card: ModelCard) -> Iterator[str]:
     yield from ("", "## Results", "")
     if card.measured_on:
         yield from (f"Measured on {markdown(card.measured_on)}.", "")
-    ends = (" all seeds |", " --- |") if card.seeds else ("", "")
-    yield from (f"| metric | this model |{ends[0]}", f"| --- | --- |{ends[1]}")
+    has_seeds = bool(card.seeds)  # they fill a third column
+    yield "| metric | this model |" + " all seeds |" * has_seeds
+    yield "| --- | --- |" + " --- |" * has_seeds
     for name, value in metrics.items():
-        end = f" {markdown(card.seeds.get(name, ''))} |" if card.seeds else ""
-        yield f"| {markdown(name)} | {value:.4f} |{end}"
+        seeds = f" {markdown(card.seeds.get(name, ''))} |" if has_seeds else ""
+        yield f"| {markdown(name)} | {value:.4f} |{seeds}"
 
 
 def _limits(model: BertEncoder | Task, length: int, card: ModelCard) -> Iterator[str]:
     """Yield the limits of a model as a Markdown list."""
-    yield f"- A text has at most {length} tokens. The rest of a longer text is not read."
-    if not any(_is_known(value) for value in card.metrics.values()):
-        yield "- This card has no measured results. Measure the model on texts of your own first."
+    if model.task_name in _WINDOW_TASKS:
+        yield f"- A text of more than {length} tokens is read in overlapping windows."
     else:
-        yield "- The results hold for the examples above. The answers for other texts may be worse."
+        yield f"- The model reads at most {length} tokens of a text, and ignores the rest."
+    if not any(_is_known(value) for value in card.metrics.values()):
+        yield "- This card has no results. Evaluate the model on your own texts first."
+    else:
+        yield "- The results are those of the examples above. Other texts may have worse results."
     if not opens("transformers", model):
-        yield "- transformers has no class for this model, and does not open the folder."
+        yield "- transformers has no class for this model, so it cannot open the folder."

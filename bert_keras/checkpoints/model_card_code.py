@@ -1,4 +1,4 @@
-"""Code blocks of a model card: how a checkpoint folder is opened with each library that can."""
+"""Code blocks of a model card, which open a checkpoint folder with each library that can."""
 
 from __future__ import annotations
 
@@ -17,7 +17,12 @@ if TYPE_CHECKING:
 
 
 def opens(library: str, model: BertEncoder | Task) -> bool:
-    """Return whether transformers or sentence-transformers opens the folder of a model."""
+    """Return whether a library can open the folder of a model.
+
+    Args:
+        library: "transformers" or "sentence-transformers".
+        model: encoder or task in the folder.
+    """
     name, options = type(model).__name__, model.options
     if hugging_face.family_for(encoder_of(model).config, name, options) is NATIVE:
         return False
@@ -28,8 +33,8 @@ def opens(library: str, model: BertEncoder | Task) -> bool:
 def usage(
     model: BertEncoder | Task, tokenizer: Tokenizer | None, config: PredictorConfig
 ) -> Iterator[str]:
-    """Yield code blocks that open the folder with bert_keras and with the libraries that can."""
-    yield "Run this code in the folder, or name the folder instead of `.`. With bert_keras"
+    """Yield code blocks that open the folder, with bert_keras and with another library that can."""
+    yield "Run this code in the folder, or replace `.` by the path of the folder. With bert_keras"
     yield from ("(TensorFlow, JAX or PyTorch):", "", "```python")
     yield from ("import bert_keras as bk", "")
     if tokenizer is None or model.task_name == "electra_pretraining":
@@ -89,7 +94,7 @@ def _transformers(
 def _example(
     model: BertEncoder | Task, tokenizer: Tokenizer, config: PredictorConfig
 ) -> tuple[Any, ...]:
-    """Return texts to call a predictor of a model with."""
+    """Return the arguments of an example call: a text, two texts, or a prompt and its options."""
     first, second = "A first text.", "A second one."
     if model.fills_masks:
         return (f"A {tokenizer.scheme.special_tokens[-1]} text.",)

@@ -1,4 +1,4 @@
-"""`Predictor` of an exported ONNX, OpenVINO, LiteRT or PyTorch model, with the same answers."""
+"""`Predictor` of an export in ONNX Runtime, OpenVINO, LiteRT or PyTorch, with the same answers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from bert_keras.predictor import Predictor
 
 
 class _Tensor(NamedTuple):
-    """Name and shape of an input or output, as of a Keras tensor."""
+    """Name and shape of an input or output, under the attribute names of a Keras tensor."""
 
     name: str
     shape: tuple[int | None, ...]
@@ -32,7 +32,9 @@ class _Config(NamedTuple):
 
 
 class RuntimeTask(AnswersTexts):
-    """An exported model with the attributes of its Keras task that predictions read.
+    """An exported model in the place of its Keras task.
+
+    It has the attributes of the task that `Predictor` reads.
 
     Args:
         client: the exported model.
@@ -55,7 +57,7 @@ class RuntimeTask(AnswersTexts):
         self.config = _Config(sequence.shape[-1] or 0) if sequence is not None else None
 
     def answer_method(self, is_paired: bool = False) -> str:
-        """Return the name of the method of `Predictor` that answers; see `AnswersTexts`."""
+        """Return the name of the method of `Predictor` that answers texts; see `AnswersTexts`."""
         if features.LABEL in self.output:
             is_number = self.options.get("problem") == REGRESSION
             return "predict_scores" if is_number else "predict_labels"
@@ -66,10 +68,10 @@ class RuntimeTask(AnswersTexts):
         return self._client.run(inputs)
 
     def vector_model(self) -> RuntimeTask:
-        """Return the model whose output `encode` pools: this one.
+        """Return this model, whose vectors `Predictor.encode` reads.
 
         Raises:
-            ValueError: if it has no vectors of texts or tokens.
+            ValueError: if the model has no vectors of texts or tokens.
         """
         if not {features.SENTENCE_VECTOR, features.SEQUENCE_OUTPUT} & self.output.keys():
             raise ValueError(
@@ -80,20 +82,20 @@ class RuntimeTask(AnswersTexts):
 
 
 def _shape(axes: list[int | str]) -> tuple[int | None, ...]:
-    """Return axes of export.json as a shape: names are variable sizes."""
+    """Return the axes of an export.json as a shape. A named axis has a variable size, None."""
     return tuple(axis if isinstance(axis, int) else None for axis in axes)
 
 
 class RuntimePredictor(Predictor):
-    """A `Predictor` whose model another runtime computes.
+    """A `Predictor` whose model runs in another runtime than Keras.
 
     Args:
         folder: a folder that `runtime_model` wrote.
         batch_size: number of texts in a batch.
 
     Raises:
-        ArtifactError: if the folder is damaged, or an earlier version wrote it.
-        ImportError: if its runtime is not installed.
+        ArtifactError: if the folder is damaged, or an earlier version of bert_keras wrote it.
+        ImportError: if the runtime of the export is not installed.
     """
 
     def __init__(self, folder: str | Path, *, batch_size: int = 32):
@@ -117,7 +119,7 @@ class RuntimePredictor(Predictor):
         self._check_options()
 
     def save_to_preset(self, directory: str | Path) -> None:
-        """Raise `TypeError`: an export is no checkpoint."""
+        """Raise `TypeError`, because an export cannot become a checkpoint."""
         raise TypeError(
             "An export cannot be saved as a checkpoint. Save the model that it was exported from. "
             f"Received: directory={str(directory)!r}"

@@ -1,4 +1,4 @@
-"""The server's ASGI application: routes of all protocols, authorisation, errors and headers."""
+"""The server's ASGI application: routes of all protocols, access, errors and headers."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from bert_keras.serving.metrics import CONTENT_TYPE, Metrics
 logger = logging.getLogger("bert_keras.serving")
 
 _PAGE = Path(__file__).with_name("page")
-# Paths without a token: the page has no data, and probes have no secret.
+# Paths that need no token: the page has no data of its own, and health probes send no token.
 _OPEN = ("/", "/health", "/ready", "/docs", "/openapi.json")
 _OPENAI_PATHS = ("/v1/embeddings", "/v1/rerank")
 _TEI_PATHS = ("/embed", "/predict", "/rerank")
@@ -49,8 +49,8 @@ _HEADERS = {
     b"x-content-type-options": b"nosniff",
     b"referrer-policy": b"no-referrer",
 }
-_MOST_BODIES = 32  # bodies of the largest size that are in memory at the same time
-_CLIENT_GONE = 499  # nginx's number for a client that did not wait
+_MOST_BODIES = 32  # maximum number of bodies of the largest size in memory at the same time
+_CLIENT_GONE = 499  # nginx's status for a client that closed the connection before the answer
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class Access:
     """Conditions that a request must meet: token, origin and host.
 
     Attributes:
-        token: token of the header Authorization; "" for none.
+        token: token that the header Authorization must have; "" if none is needed.
         origins: origins whose web pages may send requests (CORS); none by default.
         hosts: values of the header Host that are accepted; () for all. On a loopback address it
             keeps web pages out whose domain name was changed to this address (DNS rebinding).
@@ -70,11 +70,11 @@ class Access:
 
 
 def make_app(service: Service, metrics: Metrics, access: Access | None = None) -> ASGIApp:
-    """Return the application.
+    """Return the ASGI application with the routes of all protocols.
 
     Args:
         service: models and limits.
-        metrics: metrics for `/metrics`.
+        metrics: metrics that count the requests, and that `/metrics` returns.
         access: who may use the server; None for everybody.
     """
     access = access or Access()
@@ -92,7 +92,7 @@ def make_app(service: Service, metrics: Metrics, access: Access | None = None) -
     async def show_metrics(request: Request) -> Response:
         del request
         queues = [
-            (model.name, model.newest.number, len(model.newest.batcher))
+            (model.name, model.newest.number, sum(len(v.batcher) for v in model.loaded))
             for model in service.models.values()
         ]
         return Response(metrics.text(queues), headers={"content-type": CONTENT_TYPE})
@@ -132,7 +132,7 @@ def make_app(service: Service, metrics: Metrics, access: Access | None = None) -
     gate = _Gate(app, service, metrics, access)
     if not access.origins:
         return gate
-    return CORSMiddleware(  # outside, so that web pages can read refusals too
+    return CORSMiddleware(  # outside the gate, so that web pages can read its refusals too
         gate,
         allow_origins=list(access.origins),
         allow_methods=["GET", "POST"],
@@ -162,7 +162,7 @@ def error_response(
 
 
 async def _request_error(request: Request, error: Exception) -> Response:
-    """Answer a request that cannot be answered."""
+    """Return the answer of a `RequestError`."""
     assert isinstance(error, RequestError)
     return error_response(
         request.url.path,
@@ -174,7 +174,7 @@ async def _request_error(request: Request, error: Exception) -> Response:
 
 
 async def _http_error(request: Request, error: Exception) -> Response:
-    """Answer a path or method that does not exist."""
+    """Return the answer to a path or method that does not exist."""
     assert isinstance(error, HTTPException)
     message = {
         404: "There is no such path. /docs lists them.",
@@ -186,13 +186,13 @@ async def _http_error(request: Request, error: Exception) -> Response:
 
 
 async def _client_gone(request: Request, error: Exception) -> Response:
-    """Answer nobody: the client has closed the connection."""
+    """Return an answer that only the metrics see: the client has closed the connection."""
     del request, error
     return Response(status_code=_CLIENT_GONE)
 
 
 async def _bug(request: Request, error: Exception) -> Response:
-    """Answer an error of the program, without its text, which may have paths."""
+    """Return the answer of a bug, without its text, which may name files of this computer."""
     del error
     return error_response(
         request.url.path, 500, "The server could not answer. Its log has the reason."
@@ -218,28 +218,29 @@ class _Gate:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        start, statuses, size = time.perf_counter(), [_CLIENT_GONE], 0
+        start, status, size = time.perf_counter(), _CLIENT_GONE, 0
 
         async def receive_counted() -> Message:
-            """Receive a part of the body, unless the bodies of all requests are too large."""
+            """Receive a part of the body; refuse it if the bodies of all requests are too large."""
             nonlocal size
             message = await receive()
             received = len(message.get("body", b""))
             size += received
             self._held_bytes += received
-            if self._held_bytes > self._most_bytes:
+            if received and self._held_bytes > self._most_bytes:
                 raise RequestError(
                     429,
-                    f"The requests that wait have more than {self._most_bytes:,} bytes. Repeat "
-                    "this one later.",
+                    f"The open requests have more than {self._most_bytes:,} bytes. Repeat this "
+                    "request later.",
                     retry_after=1,
                 )
             return message
 
         async def send_with_headers(message: Message) -> None:
             """Add the headers of all answers, and note the status."""
+            nonlocal status
             if message["type"] == "http.response.start":
-                statuses[0] = message["status"]
+                status = message["status"]
                 known = {name.lower() for name, _ in message["headers"]}
                 message["headers"] = [
                     *message["headers"],
@@ -256,17 +257,17 @@ class _Gate:
         except ClientDisconnect:
             pass
         except asyncio.CancelledError:  # the drain has taken too long
-            if statuses[0] != _CLIENT_GONE:
+            if status != _CLIENT_GONE:  # the answer has begun
                 raise
             answer = error_response(scope["path"], 503, "The server stops.", retry_after=1)
             await answer(scope, receive, send_with_headers)
-        except Exception:  # answered by `_bug`; Starlette raises it again, for the log
+        except Exception:  # `_bug` has answered; Starlette raises the error again for the log
             logger.error("%s %r\n%s", scope["method"], scope["path"], traceback.format_exc())
         finally:
             self._held_bytes -= size
             route = scope.get("route")
-            pattern = getattr(route, "path", "other") or "/static"
-            self._metrics.count_request(pattern, statuses[0], time.perf_counter() - start)
+            pattern = getattr(route, "path", "other")
+            self._metrics.count_request(pattern, status, time.perf_counter() - start)
 
     def _refusal(self, scope: Scope) -> Response | None:
         """Return the answer to a request without permission; None if it has permission."""

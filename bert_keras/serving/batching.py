@@ -1,19 +1,21 @@
-"""Dynamic batching: texts of several requests run together through one model."""
+"""Dynamic batching: rows of several requests run through the model together."""
 
 from __future__ import annotations
 
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any
 
 from bert_keras.serving.signatures import Columns, Outputs, Signature, joined_rows, without_padding
 
-_SHORTEST = 5  # exponent of the shortest length bucket: all texts below 32 bytes are in it
-_MOST_CHARACTERS = 2**18  # of a batch, so that long texts are done, or dropped, one by one
+_SHORTEST = 5  # the shortest length bucket, which has all texts below 2**5 characters
+# Maximum number of characters in a batch. A batch of long texts is small, so that a request with
+# many of them can be cancelled between two batches.
+_MOST_CHARACTERS = 2**18
 
 
 class QueueFullError(RuntimeError):
@@ -29,7 +31,7 @@ class QueueFullError(RuntimeError):
 
 
 class ClosedError(RuntimeError):
-    """The model was unloaded, or the server stops: the request was not run."""
+    """The model was unloaded before the request ran, or the server stops."""
 
 
 @dataclass
@@ -39,9 +41,10 @@ class Job:
     Attributes:
         signature: signature to run.
         columns: input name -> values of all rows.
-        count: number of rows. A signature that is not batched has one job with one row.
+        count: number of rows. If the signature has no text rows, the whole request is one row.
         future: outputs of all rows, or the error.
         results: outputs of each row; None for rows that did not run yet.
+        waiting: number of rows that did not run yet.
     """
 
     signature: Signature
@@ -54,26 +57,33 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class _Row:
-    """A row that waits: its job, its index in the job, its length bucket and its arrival time."""
+    """A row that waits in the queue.
+
+    Attributes:
+        job: request that the row belongs to.
+        index: index of the row in the request.
+        bucket: length bucket; see `_buckets`.
+        arrival: time at which the request arrived, in seconds of `time.monotonic`.
+    """
 
     job: Job
     index: int
     bucket: int
-    since: float
+    arrival: float
 
 
 class Batcher:
     """A queue of rows and a thread that runs them through one model.
 
-    The thread takes the oldest row, and with it rows of the same signature and of similar length.
-    If it was idle, it runs them at once. If it was busy and the batch is not full, it waits for
-    more rows, but the oldest row waits `max_wait` at most.
+    A batch has the oldest row, and rows of the same signature in the same length bucket. An idle
+    thread runs a batch at once. After a batch, the thread waits for more rows until the next batch
+    is full or the oldest row has waited `max_wait` seconds.
 
     Args:
         name: name of the model, for messages and the thread.
-        max_batch: largest number of rows of a batch.
-        max_wait: longest time that a row waits for other rows, in seconds.
-        max_queue: largest number of waiting rows.
+        max_batch: maximum number of rows in a batch.
+        max_wait: maximum time in seconds that a row waits for other rows.
+        max_queue: maximum number of waiting rows. A larger request runs if no other row waits.
         pad_id: id that fills the end of shorter rows of token ids.
         report: function that is called after every batch with (rows, seconds).
     """
@@ -93,8 +103,8 @@ class Batcher:
         self._rows: deque[_Row] = deque()
         self._changed = threading.Condition()
         self._is_closed = False
-        # Seconds and rows of the last batches, older ones with less weight, for `retry_after`.
-        self._seconds, self._ran = 0.0, 0.0
+        # Decaying sums over the batches, from which `submit` computes `retry_after`.
+        self._recent_seconds, self._recent_rows = 0.0, 0.0
         self._thread = threading.Thread(target=self._work, name=f"model {name}", daemon=True)
         self._thread.start()
 
@@ -124,8 +134,7 @@ class Batcher:
             if self._is_closed:
                 raise ClosedError(f"the model {self.name} is not loaded any more")
             if self._rows and len(self._rows) + rows > self.max_queue:
-                seconds_per_row = self._seconds / self._ran if self._ran else 0.01
-                seconds = max(1, round(len(self._rows) * seconds_per_row))
+                seconds = self._seconds_to_empty()
                 raise QueueFullError(
                     f"The queue of {self.name} is full: {len(self._rows)} rows wait. Repeat the "
                     f"request after {seconds} s.",
@@ -135,11 +144,17 @@ class Batcher:
             self._changed.notify()
         return job
 
+    def _seconds_to_empty(self) -> int:
+        """Return the expected time in whole seconds until the waiting rows have run."""
+        rows = self._recent_rows
+        seconds_per_row = self._recent_seconds / rows if rows else 0.01
+        return max(1, round(len(self._rows) * seconds_per_row))
+
     def close(self, timeout: float | None = None) -> None:
         """Run the waiting rows, refuse new ones, and end the thread.
 
         Args:
-            timeout: longest time to wait for the thread, in seconds; None for any time.
+            timeout: maximum time to wait for the thread, in seconds; None for no limit.
         """
         with self._changed:
             self._is_closed = True
@@ -167,32 +182,32 @@ class Batcher:
 
     def _wait_for_more(self) -> None:
         """Wait until the batch is full or the oldest row has waited long enough."""
-        until = self._rows[0].since + self.max_wait
+        until = self._rows[0].arrival + self.max_wait
         while len(self._rows) < self.max_batch and not self._is_closed:
             seconds = until - time.monotonic()
             if seconds <= 0 or not self._changed.wait(seconds):
                 return
 
     def _take(self) -> list[_Row]:
-        """Remove the oldest row and those that can run with it from the queue.
+        """Remove the rows of the next batch from the queue, and return them.
 
-        Rows of requests that were cancelled meanwhile are dropped.
+        Rows of requests that were cancelled or have failed are dropped.
         """
         batch: list[_Row] = []
-        kept: deque[_Row] = deque()
-        most = self.max_batch
-        while self._rows and len(batch) < most:
+        others: deque[_Row] = deque()
+        max_rows = self.max_batch
+        while self._rows and len(batch) < max_rows:
             row = self._rows.popleft()
-            if row.job.future.cancelled() or row.job.future.done():
+            if row.job.future.done():
                 continue
-            first = batch[0] if batch else row
-            is_fit = row.job.signature is first.job.signature and row.bucket == first.bucket
-            if is_fit and (not batch or row.job.signature.has_text_rows):
+            if not batch:
                 batch.append(row)
-                most = max(1, min(self.max_batch, _MOST_CHARACTERS >> row.bucket))
+                max_rows = max(1, min(self.max_batch, _MOST_CHARACTERS >> row.bucket))
+            elif _run_together(batch[0], row):
+                batch.append(row)
             else:
-                kept.append(row)
-        self._rows.extendleft(reversed(kept))
+                others.append(row)
+        self._rows.extendleft(reversed(others))
         return batch
 
     def _run(self, batch: list[_Row]) -> None:
@@ -206,8 +221,8 @@ class Batcher:
         except Exception as error:
             self._fail(batch, error)
             return
-        self._seconds = 0.9 * self._seconds + seconds
-        self._ran = 0.9 * self._ran + len(batch)
+        self._recent_seconds = 0.9 * self._recent_seconds + seconds
+        self._recent_rows = 0.9 * self._recent_rows + len(batch)
         for row, outputs in zip(batch, rows, strict=True):
             job = row.job
             job.results[row.index] = outputs
@@ -216,17 +231,17 @@ class Batcher:
                 self._finish(job)
 
     def _finish(self, job: Job) -> None:
-        """Give a job its outputs. An error concerns the job only, and not the thread."""
-        is_rows = job.signature.has_text_rows
+        """Give a job its outputs. An error fails the job, and the thread goes on."""
+        has_rows = job.signature.has_text_rows
         try:
-            result = joined_rows(job.results, self._pad_id) if is_rows else job.results[0]
+            result = joined_rows(job.results, self._pad_id) if has_rows else job.results[0]
         except Exception as error:
             job.future.set_exception(error)
         else:
             job.future.set_result(result)
 
     def _outputs(self, batch: Sequence[_Row]) -> list[Any]:
-        """Return the outputs of each row."""
+        """Run a batch through the model; return the outputs of each row, without padding."""
         job = batch[0].job
         signature = job.signature
         if not signature.has_text_rows:
@@ -241,7 +256,7 @@ class Batcher:
         ]
 
     def _fail(self, batch: list[_Row], error: Exception) -> None:
-        """Run the rows of each request on their own, so that an error concerns its request only."""
+        """Fail the request of a batch. In a batch of several, run each request separately first."""
         jobs = {id(row.job): row.job for row in batch}
         if len(jobs) > 1:
             for key in jobs:
@@ -252,8 +267,18 @@ class Batcher:
             future.set_exception(error)
 
 
+def _run_together(first: _Row, other: _Row) -> bool:
+    """Return whether two rows may be in one batch."""
+    signature = first.job.signature
+    return (
+        signature.has_text_rows
+        and other.job.signature is signature
+        and other.bucket == first.bucket
+    )
+
+
 def _buckets(columns: Columns, count: int) -> list[int]:
-    """Return the length bucket of each row: the number of binary digits of its length."""
+    """Return the length bucket of each row: b for a length from 2**(b - 1) to 2**b - 1."""
     lengths = [0] * count
     for values in columns.values():
         for index, value in enumerate(values):
@@ -262,12 +287,7 @@ def _buckets(columns: Columns, count: int) -> list[int]:
 
 
 def _length(value: Any) -> int:
-    """Return the length of a text, or of all texts of a list."""
+    """Return the number of characters of a text, or of all texts of a list."""
     if isinstance(value, str | bytes):
         return len(value)
     return sum(map(_length, value))
-
-
-def first_axis(columns: Mapping[str, Any]) -> int:
-    """Return the number of rows of columns."""
-    return len(next(iter(columns.values())))

@@ -1,4 +1,4 @@
-"""Models that the server has loaded: one class for all kinds, which protocols and page read."""
+"""Loaded models: one class for checkpoints, SavedModels and exports of other runtimes."""
 
 from __future__ import annotations
 
@@ -21,10 +21,13 @@ from bert_keras.tokenizers import Tokenizer
 
 VECTOR_TASKS = ("sentence_similarity", "feature_extraction")
 LABEL_TASKS = ("text_classification", "multi_label_classification", "pair_classification")
+# Tasks whose models encode the two texts of a pair in separate rows.
+_SEPARATE_TASKS = ("sentence_similarity", "pair_classification")
 OTHER = "other"  # task of a SavedModel that another program wrote
-MOST_ATTENTION = 256  # tokens: the page draws every pair of them
-_LONG_TOKENS = 64  # characters for each token that is read, above which a text is shortened
-_MOST_ANSWERS = 20  # answers to a question that the page can ask for
+MOST_ATTENTION = 256  # maximum number of tokens whose attention the page draws
+# A text is shortened before it is tokenised if it has more characters per token of `max_length`.
+_CHARACTERS_PER_TOKEN = 64
+_MOST_ANSWERS = 20  # maximum number of answers to a question on the page
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -32,8 +35,8 @@ class Token:
     """A token of a text or of a pair of texts.
 
     Attributes:
-        token: the piece.
-        id: its vocabulary id.
+        token: the token as the vocabulary has it, such as "##s".
+        id: its index in the vocabulary.
         start: index of its first character in its text; None for an added special token.
         end: index after its last character; None for an added special token.
         segment: 0 for the first text, 1 for the second.
@@ -49,26 +52,27 @@ class Token:
 
 
 class LoadedModel:
-    """One version of a model, ready to answer. Its signatures run in the thread of its batcher.
+    """A version of a model in memory. Its signatures run in the thread of its `Batcher`.
 
     Args:
         format: "checkpoint", "saved_model", or the format of another export, such as "onnx".
-        backend: name of the library that computes.
+        backend: name of the library that computes the outputs.
         dtype: name of the type in which it computes.
 
     Attributes:
         task: name of the task, or "other".
         signatures: signature name -> signature; the first is `serving_default`.
         tokenizer: tokenizer of the model; None if it is not known.
-        labels: labels of a classifier or tagger; None for other tasks.
+        labels: labels of a text or token classifier; None for other tasks.
         max_length: maximum number of tokens of a text; None if it is not known.
-        mask_token: token to be filled; None for models that fill no masks.
-        takes_pairs: True if the model answers single texts and pairs.
-        pad_id: id of padding.
-        activation: name of the activation of a regression's numbers; None for none.
-        why_not: ability -> reason why the model does not have it, for the page.
-        more: further signatures for the page and for `/v1/embeddings`, which no client calls by
-            name: "ranked_answers", "vectors_of_ids" and "attention".
+        mask_token: mask token, such as "[MASK]"; None for models that fill no masks.
+        takes_pairs: True if the model answers both single texts and pairs.
+        pad_id: id of the padding token.
+        prompt: text that is put before each text, or before the first text of a pair; "" for none.
+        activation: name of the activation of a regression's outputs; None for none.
+        why_not: "answer", "tokens" or "attention" -> reason why the page does not offer it.
+        more: signatures that a client cannot call by name: "ranked_answers" and "attention" of the
+            page, and "vectors_of_ids" of `/v1/embeddings`.
     """
 
     def __init__(self, *, format: str, backend: str, dtype: str):  # noqa: A002
@@ -81,13 +85,14 @@ class LoadedModel:
         self.mask_token: str | None = None
         self.takes_pairs = False
         self.pad_id = 0
+        self.prompt = ""
         self.activation: str | None = None
         self.why_not: dict[str, str] = {}
         self.more: dict[str, Signature] = {}
         self._only_vectors: Signature | None = None
 
     def take_options(self, options: Mapping[str, Any]) -> None:
-        """Take over labels and activation from the options of a task, whose name is set."""
+        """Set labels and activation from the options of the task. Set `task` first."""
         labels = options.get("labels")
         self.labels = list(labels) if labels and self.task != "text_regression" else None
         self.activation = options.get("activation")
@@ -100,39 +105,40 @@ class LoadedModel:
         Args:
             text: first text.
             pair: second text; None for a single text.
-            max_length: maximum number of tokens; None for that of the model.
+            max_length: maximum number of tokens, if smaller than that of the model.
         """
         assert self.tokenizer is not None
-        limit = min(max_length or self._longest, self._longest)
+        limits = [limit for limit in (max_length, self.max_length) if limit is not None]
+        limit = min(limits, default=sys.maxsize)
         pair = None if pair is None else self.shortened(pair)
         return tokens_of(self.tokenizer, self.shortened(text), pair, limit)
 
-    @property
-    def _longest(self) -> int:
-        """Maximum number of tokens of a text."""
-        return self.max_length or sys.maxsize
-
     def count_tokens(self, texts: Sequence[str], pairs: Sequence[str] | None = None) -> list[int]:
-        """Return the number of tokens of each row before truncation, with special tokens."""
+        """Return the number of tokens of each row before truncation.
+
+        The prompt and the special tokens are included.
+        """
         assert self.tokenizer is not None
         if not len(texts):
             return []
+        texts = [self.prompt + text for text in texts]
         return self.tokenizer(texts, pairs)[features.PADDING_MASK].sum(axis=1).tolist()
 
     @property
     def reads_windows(self) -> bool:
-        """True if the model reads a long text in windows, and truncates nothing."""
+        """True if the model reads a long text in overlapping windows, and never truncates it."""
         return self.task in ("token_classification", "question_answering")
 
     def shortened(self, text: str) -> str:
-        """Return the beginning of a very long text, which has more tokens than the model reads.
+        """Return the beginning of a very long text, with more tokens than the model reads.
 
-        Tokenising megabytes takes seconds and gigabytes. The answer is the same, because the
-        tokens at the beginning do not depend on the end. Other texts are returned as they are.
+        Tokenising megabytes of text takes seconds of time and gigabytes of memory. The answer is
+        the same, because the tokens of the beginning do not depend on the end. A text that is
+        shorter, or whose model reads windows, is returned unchanged.
         """
         if self.tokenizer is None or self.max_length is None or self.reads_windows:
             return text
-        size = _LONG_TOKENS * self.max_length
+        size = _CHARACTERS_PER_TOKEN * self.max_length
         while size < len(text):
             beginning = text[:size]
             if self.count_tokens([beginning])[0] > 2 * self.max_length:
@@ -147,32 +153,32 @@ class LoadedModel:
 
     @property
     def has_vectors(self) -> bool:
-        """True if the model gives vectors of texts."""
+        """True if the model returns vectors of texts."""
         return self.vector_signature is not None
 
     @property
     def vector_signature(self) -> Signature | None:
-        """The signature that gives `sentence_vector` of texts; None if there is none.
+        """The signature with `sentence_vector` of texts; None if there is none.
 
-        The signature of a bare encoder gives the vectors of all tokens too, which are gigabytes for
-        a thousand texts. They are dropped after each batch.
+        The signature of a bare encoder also returns the vectors of all tokens, which are gigabytes
+        for a thousand texts. They are dropped after each batch.
         """
-        whole = self._with_output("sentence_vector")
-        if whole is None or features.SEQUENCE_OUTPUT not in whole.outputs:
-            return whole
-        if self._only_vectors is None:
+        complete = self._with_output("sentence_vector")
+        if complete is None or features.SEQUENCE_OUTPUT not in complete.outputs:
+            return complete
+        if self._only_vectors is None:  # kept, because only rows of the same object run together
 
             def run(columns: Columns) -> Outputs:
-                """Return the vectors of the texts."""
-                return {"sentence_vector": whole.run(columns)["sentence_vector"]}
+                """Return `sentence_vector` alone."""
+                return {"sentence_vector": complete.run(columns)["sentence_vector"]}
 
-            outputs = {"sentence_vector": whole.outputs["sentence_vector"]}
-            self._only_vectors = dataclasses.replace(whole, run=run, outputs=outputs)
+            outputs = {"sentence_vector": complete.outputs["sentence_vector"]}
+            self._only_vectors = dataclasses.replace(complete, run=run, outputs=outputs)
         return self._only_vectors
 
     @property
     def similarity_signature(self) -> Signature | None:
-        """The signature that gives the similarity of two texts; None if there is none."""
+        """The signature with the `similarity` of two texts; None if there is none."""
         return self._with_output("similarity")
 
     def of_inputs(self, *names: str) -> Signature | None:
@@ -183,44 +189,52 @@ class LoadedModel:
         return None
 
     def _with_output(self, output: str) -> Signature | None:
-        """Return the first signature with an output of this name; None if there is none."""
+        """Return the first signature of texts with this output; None if there is none."""
         for signature in self.signatures.values():
             if output in signature.outputs and signature.has_text_rows:
                 return signature
         return None
 
     def truncated(self, texts: Sequence[str], pairs: Sequence[str] | None = None) -> int:
-        """Return the number of rows that are longer than `max_length` and so are truncated.
+        """Return the number of rows that are truncated, because they are above `max_length`."""
+        if pairs is not None and self.task in _SEPARATE_TASKS:
+            return len(self._truncated_rows(texts) | self._truncated_rows(pairs))
+        return len(self._truncated_rows(texts, pairs))
 
-        A text of n bytes has at most n tokens, so that most texts need not be tokenised.
+    def _truncated_rows(self, texts: Sequence[str], pairs: Sequence[str] | None = None) -> set[int]:
+        """Return the indices of the rows that are truncated.
+
+        Most texts need not be tokenised for it, because a text of n bytes has at most n tokens.
         """
         if self.max_length is None or self.reads_windows:
-            return 0
-        limit = self.max_length - 4  # no family has more special tokens around two texts
+            return set()
+        # No family adds more than 4 special tokens to a pair of texts.
+        limit = self.max_length - 4 - len(self.prompt.encode("utf-8", "ignore"))
         seconds = pairs if pairs is not None else [""] * len(texts)
         long = [
             index
-            for index, both in enumerate(zip(texts, seconds, strict=True))
-            if sum(len(text.encode("utf-8", "ignore")) for text in both) > limit
+            for index, pair in enumerate(zip(texts, seconds, strict=True))
+            if sum(len(text.encode("utf-8", "ignore")) for text in pair) > limit
         ]
         if not long:
-            return 0
+            return set()
         firsts = [self.shortened(texts[index]) for index in long]
         others = None if pairs is None else [self.shortened(pairs[index]) for index in long]
-        return sum(count > self.max_length for count in self.count_tokens(firsts, others))
+        counts = self.count_tokens(firsts, others)
+        return {i for i, count in zip(long, counts, strict=True) if count > self.max_length}
 
 
 class PredictorModel(LoadedModel):
-    """A checkpoint on the Keras backend, or an export in another runtime, behind a `Predictor`.
+    """A model with a `Predictor`: a checkpoint in Keras, or an export in another runtime.
 
     Args:
         predictor: predictor of the model.
         format: "checkpoint", or the format of the export.
-        backend: name of the library that computes.
+        backend: name of the library that computes the outputs.
         dtype: name of the type in which it computes.
 
     Raises:
-        UsageError: if the task answers no texts.
+        UsageError: if the task takes no texts, such as ELECTRA pretraining.
     """
 
     def __init__(
@@ -242,14 +256,16 @@ class PredictorModel(LoadedModel):
         self.task = task.task_name
         self.signatures = predictor_signatures(predictor)
         self.max_length, self.pad_id = predictor.max_length, predictor.tokenizer.pad_id
+        self.prompt = "" if task.reads_apart else predictor.prompt
         self.take_options(task.options)
         if task.fills_masks:
             self.mask_token = predictor.tokenizer.id_to_token(predictor.tokenizer.mask_id)
         self.takes_pairs = task.takes_pairs and not task.reads_apart
+        self._attention_encoder: Any = None  # built by the first request for the attention
         self._add_more()
 
     def _add_more(self) -> None:
-        """Add the signatures of the page, and the reasons where there is none."""
+        """Fill `more`, and `why_not` for signatures that the model does not have."""
         if self.task == "question_answering":
             inputs = self.signatures[DEFAULT].inputs
             self.more["ranked_answers"] = Signature(self._ranked_answers, inputs, {})
@@ -269,7 +285,10 @@ class PredictorModel(LoadedModel):
     # === Further signatures ===
 
     def _ranked_answers(self, columns: Columns) -> Outputs:
-        """Return `answers` of questions, an object array [batch] of lists of dicts, best first."""
+        """Return `answers` of questions: an object array [batch] of lists of dictionaries.
+
+        A dictionary has the fields of an `Answer`; the best is the first of its list.
+        """
         options = {**self.predictor.options, "top_k": _MOST_ANSWERS}
         ranked = self.predictor.predict_answers(columns["question"], columns["context"], **options)
         answers = np.empty(len(ranked), object)
@@ -277,36 +296,40 @@ class PredictorModel(LoadedModel):
         return {"answers": answers}
 
     def _vectors_of_ids(self, columns: Columns) -> Outputs:
-        """Return `sentence_vector` [batch, size] of rows of ids without special tokens."""
+        """Return `sentence_vector` [batch, size] of rows of token ids.
+
+        The ids come without special tokens, which are added here.
+        """
         tokenizer = self.predictor.tokenizer
-        room = self.predictor.max_length - tokenizer.scheme.num_added(1)
-        rows = [add_special_tokens(tokenizer, ids[:room]) for ids in columns["token_ids"]]
+        max_ids = self.predictor.max_length - tokenizer.scheme.num_added(1)
+        rows = [add_special_tokens(tokenizer, ids[:max_ids]) for ids in columns["token_ids"]]
         encoded = EncodedTexts.of([r[0] for r in rows], [r[1] for r in rows], self.pad_id)
         model = self.predictor.task.vector_model()
-        runner: Any = _OfIds(self.predictor._runner_of(model), encoded)
+        runner: Any = _EncodedRunner(self.predictor._runner_of(model), encoded)
         if features.SENTENCE_VECTOR in model.output:
             return {"sentence_vector": runner.per_example(features.SENTENCE_VECTOR, encoded)}
         return {"sentence_vector": means(runner, [], "")}
 
     def _attention(self, columns: Columns) -> Outputs:
-        """Return `attention` of one row, uint8 [layers, heads, from, to], 255 for 1.
+        """Return `attention` of one text or pair, uint8 [layers, heads, from, to].
 
-        The columns are "text" and perhaps "pair", lists of one text.
+        The weights are scaled from 0..1 to 0..255. The columns are "text" and, for a pair, "pair":
+        lists of one text.
         """
-        encoder = self.predictor.encoder
-        if not hasattr(self, "_view"):
-            self._view = encoder.with_outputs(attentions=True)
+        if self._attention_encoder is None:
+            self._attention_encoder = self.predictor.encoder.with_outputs(attentions=True)
+        encoder = self._attention_encoder
         length = min(self.predictor.max_length, MOST_ATTENTION)
         inputs = self.predictor.tokenizer(columns["text"], columns.get("pair"), max_length=length)
-        wanted = {tensor.name: inputs[tensor.name] for tensor in self._view.inputs}
         with device_scope(self.predictor.device):
-            layers = self._view.predict_on_batch(wanted)[features.ATTENTIONS]
-        shares = np.stack([np.asarray(layer, np.float32)[0] for layer in layers])
-        return {"attention": np.rint(255 * shares).astype(np.uint8)}
+            outputs = encoder.predict_on_batch({x.name: inputs[x.name] for x in encoder.inputs})
+        layers = outputs[features.ATTENTIONS]
+        weights = np.stack([np.asarray(layer, np.float32)[0] for layer in layers])
+        return {"attention": np.rint(255 * weights).astype(np.uint8)}
 
 
-class _OfIds:
-    """A runner whose texts are encoded already, for `inference.means`."""
+class _EncodedRunner:
+    """A runner whose texts are already encoded, because `means` encodes texts itself."""
 
     def __init__(self, runner: Any, encoded: EncodedTexts):
         self._runner, self._encoded = runner, encoded
@@ -315,7 +338,7 @@ class _OfIds:
         return getattr(self._runner, name)
 
     def encode(self, texts: Sequence[str]) -> EncodedTexts:
-        """Return the encoded texts, whatever is passed."""
+        """Return the encoded texts; `texts` is ignored."""
         del texts
         return self._encoded
 
@@ -323,15 +346,15 @@ class _OfIds:
 def tokens_of(
     tokenizer: Tokenizer, text: str, pair: str | None, max_length: int
 ) -> tuple[list[Token], bool]:
-    """Return the tokens of a row, and whether a text was truncated to `max_length` tokens."""
-    whole = tokenizer.encode(text, pair)
-    read = tokenizer.encode(text, pair, max_length=max_length)
+    """Return the tokens of a text or pair, and whether it was truncated to `max_length` tokens."""
+    complete = tokenizer.encode(text, pair)
+    encoding = tokenizer.encode(text, pair, max_length=max_length)
     tokens = []
     segment = 0
-    for index, piece in enumerate(read.tokens):
-        special = bool(read.special_tokens_mask[index])
-        start, end = (None, None) if special else read.offsets[index]
-        tokens.append(Token(piece, read.ids[index], start, end, segment, special))
-        is_separator = special and read.ids[index] == tokenizer.sep_id
+    for index, token in enumerate(encoding.tokens):
+        special = bool(encoding.special_tokens_mask[index])
+        start, end = (None, None) if special else encoding.offsets[index]
+        tokens.append(Token(token, encoding.ids[index], start, end, segment, special))
+        is_separator = special and encoding.ids[index] == tokenizer.sep_id
         segment = 1 if is_separator and pair is not None else segment
-    return tokens, len(read) < len(whole)
+    return tokens, len(encoding) < len(complete)

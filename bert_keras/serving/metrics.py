@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+# Upper bounds of the histograms' buckets, in seconds and in rows.
 _SECONDS = (0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0)
 _ROWS = (1, 2, 4, 8, 16, 32, 64, 128)
 
@@ -28,7 +29,7 @@ class Metrics:
         )
         self._batch_rows = Histogram(
             "bert_keras_batch_rows",
-            "Rows that ran together.",
+            "Rows in a batch.",
             ("model",),
             buckets=_ROWS,
             registry=registry,
@@ -51,12 +52,18 @@ class Metrics:
         )
 
     def count_request(self, route: str, status: int, seconds: float) -> None:
-        """Count a request. `route` is the pattern of its path, so that there are few."""
+        """Count a request.
+
+        Args:
+            route: pattern of its path, such as "/v1/models/{name}", so that there are few labels.
+            status: HTTP status of the answer.
+            seconds: time from the arrival of the request to its answer.
+        """
         self._requests.labels(route, str(status)).inc()
         self._seconds.labels(route).observe(seconds)
 
     def count_batch(self, model: str, version: int, rows: int, seconds: float) -> None:
-        """Count a batch that a model ran."""
+        """Count a batch of `rows` rows that ran for `seconds` seconds."""
         del version
         self._batch_rows.labels(model).observe(rows)
         self._batch_seconds.labels(model).observe(seconds)
@@ -65,7 +72,7 @@ class Metrics:
         """Return all metrics in Prometheus's text format.
 
         Args:
-            queues: name, newest version and number of waiting rows of each model.
+            queues: (name, newest version, number of waiting rows) of each model.
         """
         for name, version, rows in queues:
             self._queue.labels(name).set(rows)

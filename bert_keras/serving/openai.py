@@ -40,14 +40,17 @@ _IDS_ADVICE = (
 
 
 def routes(service: Service) -> list[Route]:
-    """Return the routes of the protocol. `/v1/models/NAME` has TensorFlow Serving's status too."""
+    """Return the routes of the protocol.
+
+    The answer at `/v1/models/NAME` also has the status of TensorFlow Serving, whose path it is too.
+    """
 
     async def embeddings(request: Request) -> Response:
         return await _embeddings(service, request)
 
     async def models(request: Request) -> Response:
         del request
-        listed = [_model(model) for model in service.models.values()]
+        listed = [_model_object(model) for model in service.models.values()]
         return json_response({"object": "list", "data": listed})
 
     async def model(request: Request) -> Response:
@@ -55,7 +58,7 @@ def routes(service: Service) -> list[Route]:
         if ":" in name:  # a method of TensorFlow Serving, such as NAME:predict
             raise RequestError(405, "This path takes POST only. /docs lists the methods.")
         status = model_status(service, name)
-        return json_response({**_model(service.model(name)), "model_version_status": status})
+        return json_response({**_model_object(service.model(name)), "model_version_status": status})
 
     return [
         Route("/v1/embeddings", embeddings, methods=["POST"]),
@@ -64,8 +67,8 @@ def routes(service: Service) -> list[Route]:
     ]
 
 
-def _model(model: ServedModel) -> dict[str, Any]:
-    """Return the description of a model."""
+def _model_object(model: ServedModel) -> dict[str, Any]:
+    """Return the object that describes a model in OpenAI's protocol."""
     return {
         "id": model.name,
         "object": "model",
@@ -75,7 +78,7 @@ def _model(model: ServedModel) -> dict[str, Any]:
 
 
 async def _embeddings(service: Service, request: Request) -> Response:
-    """Answer `/v1/embeddings`."""
+    """Answer `/v1/embeddings`: a vector for each row of `input`, and the number of tokens."""
     body = await read_object(request, service.limits)
     name = body.get("model")
     if not isinstance(name, str):
@@ -83,18 +86,18 @@ async def _embeddings(service: Service, request: Request) -> Response:
     model = service.model(name)
     loaded = model.newest.model
     if loaded.vector_signature is None:
-        able = [n for n, other in service.models.items() if other.newest.model.has_vectors]
+        names = [n for n, other in service.models.items() if other.newest.model.has_vectors]
         raise RequestError(
             400,
             f"The model {name} is for {loaded.task} and gives no vectors. Models with vectors: "
-            f"{', '.join(able) or 'none'}.",
+            f"{', '.join(names) or 'none'}.",
         )
     encoding = body.get("encoding_format") or "float"
     if encoding not in ("float", "base64"):
         raise RequestError(
             400, f"`encoding_format` must be float or base64. Received: {shown(encoding)}."
         )
-    answered, counts = await _run(service, request, model, body.get("input"))
+    answered, counts = await _run_input(service, request, model, body.get("input"))
     vectors = _shortened(
         np.asarray(answered.outputs["sentence_vector"], np.float32), body.get("dimensions")
     )
@@ -106,25 +109,32 @@ async def _embeddings(service: Service, request: Request) -> Response:
         }
         for index, vector in enumerate(vectors)
     ]
-    used, limit = sum(counts), loaded.max_length
-    cut = sum(count > limit for count in counts) if limit is not None else 0
-    usage = {"prompt_tokens": used, "total_tokens": used}
+    total, limit = sum(counts), answered.version.model.max_length
+    num_truncated = sum(count > limit for count in counts) if limit is not None else 0
+    usage = {"prompt_tokens": total, "total_tokens": total}
     return json_response(
-        {"object": "list", "data": data, "model": name, "usage": usage, "truncated": cut},
+        {
+            "object": "list",
+            "data": data,
+            "model": name,
+            "usage": usage,
+            "truncated": num_truncated,
+        },
         headers={
             "X-Model-Version": str(answered.version.number),
-            "X-Truncated-Texts": str(cut),
+            "X-Truncated-Texts": str(num_truncated),
         },
     )
 
 
-async def _run(
+async def _run_input(
     service: Service, request: Request, model: ServedModel, value: Any
 ) -> tuple[Answered, list[int]]:
     """Return the vectors of `input`, and the number of tokens of each row.
 
     Raises:
-        RequestError: if it is neither a text nor a list of texts, or of ids without --token-ids.
+        RequestError: if `input` is neither a text, a list of texts, nor token ids; or if it is
+            token ids and the server runs without --token-ids.
     """
     rows = _rows_of_ids(value)
     if rows is None:
@@ -139,11 +149,17 @@ async def _run(
     answered = await run(
         request, service, lambda: version_of(model), _id_signature, columns, len(rows)
     )
-    return answered, [len(row) + 2 for row in rows]  # with the special tokens
+    tokenizer = answered.version.model.tokenizer
+    num_special = 0 if tokenizer is None else tokenizer.scheme.num_added(1)
+    return answered, [len(row) + num_special for row in rows]
 
 
 def _id_signature(model: LoadedModel) -> Signature:
-    """Return the signature of vectors of token ids."""
+    """Return the signature that takes token ids and returns vectors.
+
+    Raises:
+        RequestError: if the model has none.
+    """
     if "vectors_of_ids" not in model.more:
         raise RequestError(
             400, f"A model in the format {model.format} takes no token ids here. Send texts."
@@ -152,7 +168,7 @@ def _id_signature(model: LoadedModel) -> Signature:
 
 
 def _rows_of_ids(value: Any) -> list[list[int]] | None:
-    """Return `input` as rows of token ids, if it is a list of them or a list of such lists."""
+    """Return `input` as rows of token ids; None if it is no list of ids or of lists of ids."""
     rows = value if isinstance(value, list) else []
     rows = [rows] if rows and all(type(item) is int for item in rows) else rows
     is_ids = bool(rows) and all(
@@ -180,7 +196,8 @@ def _check_ids(rows: list[list[int]], model: LoadedModel) -> None:
 def _shortened(vectors: np.ndarray, dimensions: Any) -> np.ndarray:
     """Return the first `dimensions` numbers of each vector, scaled to the length 1.
 
-    That is what OpenAI's own models return. It suits models that were trained for it.
+    OpenAI's own models do the same. Other models need a training for it, such as Matryoshka
+    representation learning.
 
     Raises:
         RequestError: if `dimensions` is not a number from 1 to the size of the vectors.
@@ -198,5 +215,5 @@ def _shortened(vectors: np.ndarray, dimensions: Any) -> np.ndarray:
 
 
 def _base64(vector: np.ndarray) -> str:
-    """Return the bytes of a vector, float32 in little-endian order, in base64."""
+    """Return a vector as base64 of its float32 numbers in little-endian order."""
     return base64.b64encode(vector.astype("<f4").tobytes()).decode()

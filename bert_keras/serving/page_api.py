@@ -1,4 +1,4 @@
-"""The interface of the page under `/api`: answers for people, tokens, search and attention."""
+"""The HTTP interface of the page, under `/api`: answers, tokens, search and attention."""
 
 from __future__ import annotations
 
@@ -29,6 +29,7 @@ from bert_keras.serving.http_requests import (
     truncated,
     version_of,
 )
+from bert_keras.serving.json_tensors import characters_of
 from bert_keras.serving.loaded_model import (
     LABEL_TASKS,
     MOST_ATTENTION,
@@ -39,7 +40,7 @@ from bert_keras.serving.loaded_model import (
 from bert_keras.serving.signatures import Outputs, Signature
 from bert_keras.serving.versions import ServedModel, Version
 
-_MOST_LINES = 1000
+_MOST_LINES = 1000  # maximum number of lines that the page searches
 
 
 def routes(service: Service) -> list[Route]:
@@ -73,7 +74,7 @@ def routes(service: Service) -> list[Route]:
 
 
 def _description(version: Version) -> dict[str, Any]:
-    """Return what the page knows about a model."""
+    """Return the description of a model for the page."""
     model = version.model
     return {
         "name": version.name,
@@ -103,7 +104,7 @@ def _description(version: Version) -> dict[str, Any]:
 
 
 async def _answer(service: Service, request: Request) -> Response:
-    """Answer one example."""
+    """Answer one example, with the time of the model in milliseconds."""
     model = service.model(request.path_params["name"])
     body = await read_object(request, service.limits)
     loaded = model.newest.model
@@ -118,16 +119,17 @@ async def _answer(service: Service, request: Request) -> Response:
         request,
         service,
         lambda: version_of(model),
-        lambda found: _signature_for(found, tuple(inputs)),
+        lambda version: _signature_for(version, tuple(inputs)),
         columns,
         1,
     )
+    loaded = answered.version.model  # perhaps newer than the version above
     texts = columns.get("text", ())
-    is_cut = await truncated(loaded, texts, columns.get("pair"))
+    is_truncated = bool(await truncated(loaded, texts, columns.get("pair")))
     return json_response(
         {
             "answer": _shown_answer(loaded, answered.outputs, top_k),
-            "truncated": bool(is_cut),
+            "truncated": is_truncated,
             "milliseconds": round(1000 * answered.seconds, 2),
             "version": str(answered.version.number),
         }
@@ -135,10 +137,10 @@ async def _answer(service: Service, request: Request) -> Response:
 
 
 def _inputs(value: Any, model: LoadedModel, service: Service) -> dict[str, Any]:
-    """Return the inputs of one example.
+    """Return the inputs of one example, input name -> text or, for "options", list of texts.
 
     Raises:
-        RequestError: if they are not those of the model.
+        RequestError: if the model has no signature with these inputs, or a value is wrong.
     """
     if not isinstance(value, dict):
         raise RequestError(400, f"`inputs` must be an object. Received: {shown(value)}.")
@@ -149,8 +151,7 @@ def _inputs(value: Any, model: LoadedModel, service: Service) -> dict[str, Any]:
                 raise RequestError(400, "`inputs.options` must have at least two texts.")
         elif not isinstance(item, str):
             raise RequestError(400, f"`inputs.{name}` must be a text. Received: {shown(item)}.")
-    characters = sum(len(t) for v in value.values() for t in (v if isinstance(v, list) else [v]))
-    check_amount(1, characters, service.limits)
+    check_amount(1, characters_of(list(value.values())), service.limits)
     if model.of_inputs(*value) is None:
         raise RequestError(
             400,
@@ -161,7 +162,7 @@ def _inputs(value: Any, model: LoadedModel, service: Service) -> dict[str, Any]:
 
 
 def _signature_for(model: LoadedModel, names: tuple[str, ...]) -> Signature:
-    """Return the signature for inputs of these names."""
+    """Return the signature that answers inputs with these names on the page."""
     if "ranked_answers" in model.more:
         return model.more["ranked_answers"]
     return required(model.of_inputs(*names))
@@ -176,7 +177,7 @@ def _shown_answer(model: LoadedModel, outputs: Outputs, top_k: int | None) -> di
 
 
 def _labels(row: Mapping[str, Any], top_k: int | None) -> dict[str, Any]:
-    """Return the labels of a classifier, and those that were chosen."""
+    """Return the labels of a classifier with their scores, and the predicted labels."""
     names, scores = list(row["labels"]), np.asarray(row["scores"]).tolist()
     chosen = names[: int(row["count"])] if "count" in row else names[:1]
     labels = [{"label": name, "score": score} for name, score in zip(names, scores, strict=True)]
@@ -184,7 +185,7 @@ def _labels(row: Mapping[str, Any], top_k: int | None) -> dict[str, Any]:
 
 
 def _numbers(row: Mapping[str, Any], top_k: int | None) -> dict[str, Any]:
-    """Return the numbers of a regression."""
+    """Return the outputs of a regression model."""
     del top_k
     return {"scores": np.asarray(row["scores"]).tolist()}
 
@@ -198,27 +199,28 @@ def _entities(row: Mapping[str, Any], top_k: int | None) -> dict[str, Any]:
 
 
 def _answers(row: Mapping[str, Any], top_k: int | None) -> dict[str, Any]:
-    """Return the answers to a question, best first. A SavedModel has the best one only."""
+    """Return the answers to a question, best first. A SavedModel returns only the best one."""
     if "answers" in row:
         ranked = row["answers"][: top_k or 5]
     else:
-        names = {"text": "answer", **{n: n for n in ("start", "end", "score", "null_score")}}
-        ranked = [{key: np.asarray(row[name]).tolist() for key, name in names.items()}]
+        names = ("start", "end", "score", "null_score")
+        ranked = [{"text": row["answer"], **{name: row[name].item() for name in names}}]
     for answer in ranked:
+        # Without a token of the context it is infinite, or the largest float32 in a SavedModel.
         is_finite = math.isfinite(answer["null_score"]) and answer["null_score"] < 1e38
         answer["null_score"] = answer["null_score"] if is_finite else None
     return {"answers": ranked}
 
 
 def _choice(row: Mapping[str, Any], top_k: int | None) -> dict[str, Any]:
-    """Return the best option, and the scores of all."""
+    """Return the best option, and the scores of all options."""
     del top_k
     scores = np.asarray(row["scores"]).tolist()
     return {"index": int(row["index"]), "text": row["choice"], "scores": scores}
 
 
 def _masks(row: Mapping[str, Any], top_k: int | None) -> dict[str, Any]:
-    """Return the best tokens for each mask."""
+    """Return the best tokens for each mask of a text, best first."""
     names = {"token": "tokens", "token_id": "token_ids", "score": "scores"}
     columns = [np.asarray(row[name]).tolist()[: int(row["mask_count"])] for name in names.values()]
     return {
@@ -235,7 +237,7 @@ def _vector(row: Mapping[str, Any], top_k: int | None) -> dict[str, Any]:
     return {"vector": np.asarray(row["sentence_vector"], np.float32)}
 
 
-# Task name -> function from one row of outputs to the answer that the page shows.
+# Task name -> function from a row of outputs and `top_k` to the answer that the page shows.
 _SHOWN: dict[str, Callable[[Mapping[str, Any], int | None], dict[str, Any]]] = {
     **dict.fromkeys(LABEL_TASKS, _labels),
     **dict.fromkeys(VECTOR_TASKS, _vector),
@@ -255,7 +257,7 @@ async def _text_and_pair(service: Service, request: Request) -> tuple[ServedMode
     """Return the model of the path, and `text` and `pair` of the body.
 
     Raises:
-        RequestError: if they are not texts.
+        RequestError: if there is no such model, or `text` or `pair` is not a text.
     """
     model = service.model(request.path_params["name"])
     body = await read_object(request, service.limits)
@@ -268,17 +270,20 @@ async def _text_and_pair(service: Service, request: Request) -> tuple[ServedMode
 
 
 async def _tokens(service: Service, request: Request) -> Response:
-    """Answer with the tokens that a model reads."""
+    """Answer with the tokens that the model reads of a text or pair."""
     model, text, pair = await _text_and_pair(service, request)
     loaded = model.newest.model
     if loaded.tokenizer is None:
         raise RequestError(404, loaded.why_not["tokens"])
-    pieces, is_cut = await tokens(loaded, text, pair)
-    return json_response({"tokens": [asdict(token) for token in pieces], "truncated": is_cut})
+    listed, is_truncated = await tokens(loaded, text, pair)
+    return json_response({"tokens": [asdict(token) for token in listed], "truncated": is_truncated})
 
 
 async def _attention(service: Service, request: Request) -> Response:
-    """Answer with the attention of all heads between the tokens of a text."""
+    """Answer with the attention weights of all heads, as base64 of uint8.
+
+    The array is [layers, heads, from, to], with 255 for the weight 1.
+    """
     model, text, pair = await _text_and_pair(service, request)
     loaded = model.newest.model
     if "attention" not in loaded.more:
@@ -292,27 +297,27 @@ async def _attention(service: Service, request: Request) -> Response:
         columns,
         1,
     )
-    shares = answered.outputs["attention"]
-    pieces, _ = await tokens(answered.version.model, text, pair, max_length=MOST_ATTENTION)
+    weights = answered.outputs["attention"]
+    listed, _ = await tokens(answered.version.model, text, pair, max_length=MOST_ATTENTION)
     return json_response(
         {
-            "tokens": [token.token for token in pieces],
-            "layers": shares.shape[0],
-            "heads": shares.shape[1],
-            "attention": base64.b64encode(shares.tobytes()).decode(),
+            "tokens": [token.token for token in listed],
+            "layers": weights.shape[0],
+            "heads": weights.shape[1],
+            "attention": base64.b64encode(weights.tobytes()).decode(),
         }
     )
 
 
 def _attention_signature(model: LoadedModel) -> Signature:
-    """Return the signature of the attention."""
+    """Return the signature of the attention; raise `RequestError` if the model has none."""
     if "attention" not in model.more:
         raise RequestError(404, model.why_not["attention"])
     return model.more["attention"]
 
 
 async def _search(service: Service, request: Request) -> Response:
-    """Answer with the lines that are most similar to a query."""
+    """Answer with all lines, ranked by their similarity to a query."""
     model = service.model(request.path_params["name"])
     body = await read_object(request, service.limits)
     query, lines = body.get("query"), body.get("lines")
@@ -333,7 +338,7 @@ async def _search(service: Service, request: Request) -> Response:
     return json_response(
         {
             "results": [{"index": index, "score": float(scores[index])} for index in order],
-            "truncated": bool(await truncated(loaded, [query, *texts])),
+            "truncated": bool(await truncated(answered.version.model, [query, *texts])),
             "milliseconds": round(1000 * answered.seconds, 2),
         }
     )

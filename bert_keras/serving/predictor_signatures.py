@@ -1,6 +1,7 @@
-"""Signatures of a `Predictor`: those of the SavedModel that `export.saved_model` would write of it.
+"""Signatures of a `Predictor`, equal to those of its SavedModel.
 
-They have the same names, shapes and values. So a client does not notice which of both answers.
+They have the names, shapes and values of the signatures that `export.saved_model` writes. So a
+client gets the same answers from a checkpoint and from its SavedModel.
 """
 
 from __future__ import annotations
@@ -41,19 +42,19 @@ _ROWS_OF_STRINGS = Spec(STRING, (None, None))
 def predictor_signatures(predictor: Predictor) -> dict[str, Signature]:
     """Return signature name -> signature of a predictor. `serving_default` is the first."""
     signatures = {
-        name: replace(signature, run=_with_text(signature.run))
+        name: replace(signature, run=_with_decoded_bytes(signature.run))
         for name, signature in _SIGNATURES[predictor.task.task_name](predictor).items()
     }
-    return {**signatures, IDS: _ids(predictor)}
+    return {**signatures, IDS: _ids_signature(predictor)}
 
 
-def _with_text(run: Callable[[Columns], Outputs]) -> Callable[[Columns], Outputs]:
-    """Return a function that also takes bytes, of which it drops what is not UTF-8."""
+def _with_decoded_bytes(run: Callable[[Columns], Outputs]) -> Callable[[Columns], Outputs]:
+    """Return a function that also takes bytes. Bytes that are not UTF-8 are dropped."""
     return lambda columns: run({name: _decoded(values) for name, values in columns.items()})
 
 
 def _decoded(value: Any) -> Any:
-    """Return bytes, also in nested lists, as str."""
+    """Return a str, or nested lists of str, from a str, bytes, or nested lists of them."""
     if isinstance(value, bytes):
         return value.decode("utf-8", "ignore")
     return value if isinstance(value, str) else [_decoded(item) for item in value]
@@ -64,16 +65,12 @@ def serves_task(task_name: str) -> bool:
     return task_name in _SIGNATURES
 
 
-def _either(is_second: bool, **signatures: Signature) -> dict[str, Signature]:
-    """Return two signatures: one as the default, the other under its own name."""
-    names = list(signatures)
-    return {
-        DEFAULT: signatures[names[is_second]],
-        names[not is_second]: signatures[names[not is_second]],
-    }
+def _with_default(default: str, **signatures: Signature) -> dict[str, Signature]:
+    """Return signatures by name, with the name `serving_default` for the one named `default`."""
+    return {DEFAULT: signatures.pop(default), **signatures}
 
 
-def _label_signatures(predictor: Predictor) -> dict[str, Signature]:
+def _classification_signatures(predictor: Predictor) -> dict[str, Signature]:
     """Return the signatures of a classifier: labels of texts and of pairs."""
 
     def run(columns: Columns) -> Outputs:
@@ -86,11 +83,16 @@ def _label_signatures(predictor: Predictor) -> dict[str, Signature]:
     texts, pairs = Signature(run, _TEXTS, outputs), Signature(run, _PAIRS, outputs)
     if predictor.task.reads_apart:
         return {DEFAULT: pairs}
-    return _either(predictor.pairs, texts=texts, pairs=pairs)
+    default = "pairs" if predictor.pairs else "texts"
+    return _with_default(default, texts=texts, pairs=pairs)
 
 
 def _best_labels(predictor: Predictor, scores: np.ndarray) -> Outputs:
-    """Return the labels of each row of probabilities [batch, classes], best first."""
+    """Return labels and scores from probabilities [batch, classes], best first in each row.
+
+    The outputs also have the best label, or the number of labels above the threshold if the model
+    is multi-label.
+    """
     options = predictor.options
     order = np.argsort(-scores, axis=1, kind="stable")[:, : options.get("top_k")]
     labels = np.array(predictor.label_names, object)[order]
@@ -102,19 +104,20 @@ def _best_labels(predictor: Predictor, scores: np.ndarray) -> Outputs:
     return {"count": counts.astype(np.int32), **outputs}
 
 
-def _number_signatures(predictor: Predictor) -> dict[str, Signature]:
-    """Return the signatures of a regression: numbers of texts and of pairs."""
+def _regression_signatures(predictor: Predictor) -> dict[str, Signature]:
+    """Return the signatures of a regression model: numbers for texts and for pairs."""
 
     def run(columns: Columns) -> Outputs:
         return {"scores": predictor.predict_scores(columns["text"], columns.get("pair"))}
 
     outputs = {"scores": _ROWS_OF_FLOATS}
     texts, pairs = Signature(run, _TEXTS, outputs), Signature(run, _PAIRS, outputs)
-    return _either(predictor.pairs, texts=texts, pairs=pairs)
+    default = "pairs" if predictor.pairs else "texts"
+    return _with_default(default, texts=texts, pairs=pairs)
 
 
-def _entity_signatures(predictor: Predictor) -> dict[str, Signature]:
-    """Return the signature of a token classifier: entities of texts."""
+def _token_classification_signatures(predictor: Predictor) -> dict[str, Signature]:
+    """Return the signature of a token classifier: the entities of texts."""
 
     def run(columns: Columns) -> Outputs:
         rows = []
@@ -132,22 +135,22 @@ def _entity_signatures(predictor: Predictor) -> dict[str, Signature]:
 
 
 def _dtype(padding: Any) -> Any:
-    """Return the NumPy type of an output with this padding."""
+    """Return the NumPy type of an output whose rows are padded with this value."""
     return {str: object, int: np.int32, float: np.float32}[type(padding)]
 
 
-def _answer_signatures(predictor: Predictor) -> dict[str, Signature]:
+def _question_answering_signatures(predictor: Predictor) -> dict[str, Signature]:
     """Return the signature of a question answering model."""
 
     def run(columns: Columns) -> Outputs:
         options = {**predictor.options, "top_k": None}
-        found = predictor.predict_answers(columns["question"], columns["context"], **options)
-        null_scores = np.array([answer.null_score for answer in found], np.float32)
+        answers = predictor.predict_answers(columns["question"], columns["context"], **options)
+        null_scores = np.array([answer.null_score for answer in answers], np.float32)
         return {
-            "answer": np.array([answer.text for answer in found], object),
-            "start": np.array([answer.start for answer in found], np.int32),
-            "end": np.array([answer.end for answer in found], np.int32),
-            "score": np.array([answer.score for answer in found], np.float32),
+            "answer": np.array([answer.text for answer in answers], object),
+            "start": np.array([answer.start for answer in answers], np.int32),
+            "end": np.array([answer.end for answer in answers], np.int32),
+            "score": np.array([answer.score for answer in answers], np.float32),
             "null_score": np.minimum(null_scores, np.finfo(np.float32).max),
         }
 
@@ -157,7 +160,7 @@ def _answer_signatures(predictor: Predictor) -> dict[str, Signature]:
     return {DEFAULT: Signature(run, inputs, outputs)}
 
 
-def _choice_signatures(predictor: Predictor) -> dict[str, Signature]:
+def _multiple_choice_signatures(predictor: Predictor) -> dict[str, Signature]:
     """Return the signature of a multiple-choice model."""
 
     def run(columns: Columns) -> Outputs:
@@ -177,7 +180,7 @@ def _choice_signatures(predictor: Predictor) -> dict[str, Signature]:
     return {DEFAULT: Signature(run, inputs, outputs)}
 
 
-def _vector_signatures(predictor: Predictor) -> dict[str, Signature]:
+def _sentence_similarity_signatures(predictor: Predictor) -> dict[str, Signature]:
     """Return the signatures of a sentence encoder: vectors of texts, similarity of pairs."""
     vectors = Signature(
         lambda columns: {"sentence_vector": predictor.encode(columns["text"], **predictor.options)},
@@ -193,10 +196,11 @@ def _vector_signatures(predictor: Predictor) -> dict[str, Signature]:
         _PAIRS,
         {"similarity": _FLOATS},
     )
-    return _either(predictor.pairs, vectors=vectors, similarity=similarity)
+    default = "similarity" if predictor.pairs else "vectors"
+    return _with_default(default, vectors=vectors, similarity=similarity)
 
 
-def _output_signatures(predictor: Predictor) -> dict[str, Signature]:
+def _feature_extraction_signatures(predictor: Predictor) -> dict[str, Signature]:
     """Return the signature of a bare encoder: all its outputs for texts."""
 
     def run(columns: Columns) -> Outputs:
@@ -222,7 +226,14 @@ def _output_signatures(predictor: Predictor) -> dict[str, Signature]:
 def _token_vectors(
     encoded: EncodedTexts, outputs: Mapping[str, np.ndarray], row: int, index: int
 ) -> dict[str, np.ndarray]:
-    """Return the outputs of a bare encoder for text `index`, which is `row` of a batch."""
+    """Return the outputs of a bare encoder for one text, without padding.
+
+    Args:
+        encoded: all texts of the request.
+        outputs: outputs of a batch, output name -> array [batch, ...].
+        row: index of the text in the batch.
+        index: index of the text in the request.
+    """
     length = encoded.lengths[index]
     vectors = outputs[features.SEQUENCE_OUTPUT][row, :length].astype(np.float32)
     result = {
@@ -236,8 +247,11 @@ def _token_vectors(
     return result
 
 
-def _mask_signatures(predictor: Predictor) -> dict[str, Signature]:
-    """Return the signatures of a masked language model, perhaps with next sentence prediction."""
+def _fill_mask_signatures(predictor: Predictor) -> dict[str, Signature]:
+    """Return the signatures of a masked language model.
+
+    A model with a next sentence prediction head has a second signature, `next_sentence`.
+    """
 
     def run(columns: Columns) -> Outputs:
         top_k = predictor.options.get("top_k", 5)
@@ -272,7 +286,7 @@ def _mask_signatures(predictor: Predictor) -> dict[str, Signature]:
     return signatures
 
 
-def _ids(predictor: Predictor) -> Signature:
+def _ids_signature(predictor: Predictor) -> Signature:
     """Return the signature of the bare model: int32 inputs by name, float32 outputs by name."""
     task: Any = predictor.task
 
@@ -287,17 +301,18 @@ def _ids(predictor: Predictor) -> Signature:
     return Signature(in_batches(run, predictor.batch_size), specs, outputs, has_text_rows=False)
 
 
-# Task name -> function that makes the signatures of its models; see `export.graph.signatures`.
+# Task name -> function that builds the signatures of its models. `export.graph.signatures` has the
+# same table for SavedModels.
 _SIGNATURES: dict[str, Callable[[Predictor], dict[str, Signature]]] = {
-    "text_classification": _label_signatures,
-    "multi_label_classification": _label_signatures,
-    "text_regression": _number_signatures,
-    "pair_classification": _label_signatures,
-    "token_classification": _entity_signatures,
-    "question_answering": _answer_signatures,
-    "multiple_choice": _choice_signatures,
-    "sentence_similarity": _vector_signatures,
-    "feature_extraction": _output_signatures,
-    "fill_mask": _mask_signatures,
-    "pretraining": _mask_signatures,
+    "text_classification": _classification_signatures,
+    "multi_label_classification": _classification_signatures,
+    "text_regression": _regression_signatures,
+    "pair_classification": _classification_signatures,
+    "token_classification": _token_classification_signatures,
+    "question_answering": _question_answering_signatures,
+    "multiple_choice": _multiple_choice_signatures,
+    "sentence_similarity": _sentence_similarity_signatures,
+    "feature_extraction": _feature_extraction_signatures,
+    "fill_mask": _fill_mask_signatures,
+    "pretraining": _fill_mask_signatures,
 }

@@ -1,4 +1,4 @@
-"""Runs a function of many rows on a few rows at a time."""
+"""Batches of a bounded size for functions that take any number of rows."""
 
 from __future__ import annotations
 
@@ -7,18 +7,23 @@ from typing import Any
 
 import numpy as np
 
-_MOST_NUMBERS = 2**24  # of the outputs of all rows, which become one answer
+_MOST_NUMBERS = 2**24  # maximum number of numbers in the outputs of all rows of a request
 _Run = Callable[[Mapping[str, Any]], dict[str, np.ndarray]]
 
 
 def in_batches(run: _Run, size: int) -> _Run:
-    """Return a function that runs at most `size` rows at once, so that its memory is bounded.
+    """Return a function that runs `run` on at most `size` rows at once, which bounds its memory.
 
-    It raises `ValueError` if the outputs of all rows would be too large for an answer.
+    It raises `ValueError` if the inputs have different numbers of rows, or if the outputs of all
+    rows would be too large for one answer.
     """
 
     def run_batches(columns: Mapping[str, Any]) -> dict[str, np.ndarray]:
-        count = len(next(iter(columns.values())))
+        counts = {name: len(values) for name, values in columns.items()}
+        count = max(counts.values())
+        if min(counts.values()) < count:
+            received = ", ".join(f"{name} {number}" for name, number in counts.items())
+            raise ValueError(f"The inputs must have equally many rows. Received: {received}.")
         batches: list[dict[str, np.ndarray]] = []
         for start in range(0, count, size):
             rows = {name: values[start : start + size] for name, values in columns.items()}

@@ -1,4 +1,4 @@
-"""SavedModels: their signatures and what their export.json says about them."""
+"""SavedModels as served models: their signatures, and the description in their export.json."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from bert_keras.tokenizers import Tokenizer
 logger = logging.getLogger("bert_keras.serving")
 
 _TRAINING = "training"
-_MOST_IDS_ROWS = 32  # rows of token ids that run at once
+_MOST_IDS_ROWS = 32  # maximum number of rows of token ids in a batch
 
 
 class SavedModel(LoadedModel):
@@ -41,8 +41,8 @@ class SavedModel(LoadedModel):
         trust: True to load a SavedModel that another program wrote.
 
     Raises:
-        UsageError: if it is one and `trust` is False.
-        ArtifactError: if it does not load, or has no signatures.
+        UsageError: if another program wrote the SavedModel and `trust` is False.
+        ArtifactError: if the SavedModel does not load, or has no signatures.
     """
 
     def __init__(self, folder: Path, *, trust: bool = False):
@@ -85,9 +85,10 @@ class SavedModel(LoadedModel):
             }
 
     def _describe(self, manifest: Manifest, folder: Path) -> None:
-        """Take over what export.json says about the model."""
+        """Set the attributes that export.json describes: task, tokenizer, labels and lengths."""
         self.task = manifest.task_name
         self.max_length, self.pad_id = manifest.max_length, manifest.pad_id
+        self.prompt = manifest.prompt
         self.take_options(manifest.task_options)
         self.takes_pairs = "pairs" in self.signatures or "texts" in self.signatures
         self.tokenizer = Tokenizer.from_preset(folder / EXTRA)
@@ -95,7 +96,13 @@ class SavedModel(LoadedModel):
             self.mask_token = self.tokenizer.id_to_token(self.tokenizer.mask_id)
 
     def _signature(self, name: str, function: Any, method: str) -> Signature:
-        """Return a signature of the SavedModel."""
+        """Return a signature of the SavedModel.
+
+        Args:
+            name: name of the signature.
+            function: its concrete function.
+            method: its method name of TensorFlow Serving.
+        """
         inputs = {key: _spec(spec) for key, spec in function.structured_input_signature[1].items()}
         outputs = {key: _spec(spec) for key, spec in function.structured_outputs.items()}
         has_texts = all(spec.dtype == STRING for spec in inputs.values())
@@ -126,23 +133,23 @@ def _spec(spec: Any) -> Spec:
 
 
 def _tensor(values: Any, spec: Spec) -> Any:
-    """Return a column as a tensor of the type of an input."""
+    """Return the values of an input as a tensor of its type."""
     tf = importlib.import_module("tensorflow")
     return tf.constant(values, tf.as_dtype(spec.dtype))
 
 
 def _called(function: Any, tensors: dict[str, Any]) -> dict[str, Any]:
-    """Return the outputs of a function of TensorFlow.
+    """Return the outputs of a concrete function, output name -> tensor.
 
     Raises:
-        ValueError: if the function refuses the values. TensorFlow's message names files of the
-            program that made it, so it is in the log only.
+        ValueError: if the function refuses the values. TensorFlow's own message goes to the log
+            only, because it names source files of the export.
     """
     errors = importlib.import_module("tensorflow").errors
     try:
         return function(**tensors)
     except (errors.InvalidArgumentError, errors.OutOfRangeError) as error:
-        logger.warning("A signature refuses its inputs: %s", error)
+        logger.warning("A signature of a SavedModel refuses its inputs: %s", error)
         raise ValueError(
             "The SavedModel refuses these values, such as ids outside its vocabulary or inputs "
             "of different sizes."
@@ -150,7 +157,7 @@ def _called(function: Any, tensors: dict[str, Any]) -> dict[str, Any]:
 
 
 def _decoded(values: np.ndarray) -> np.ndarray:
-    """Return an array of bytes as an array of str."""
+    """Return an array of bytes as an array of str, of the same shape."""
     decoded = [value.decode("utf-8", "replace") for value in values.ravel()]
     result = np.empty(len(decoded), object)
     result[:] = decoded

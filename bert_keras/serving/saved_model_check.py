@@ -1,7 +1,7 @@
-"""A check that a SavedModel is a program of this package, from its operations alone.
+"""A check that a SavedModel has only the operations of exports of this package.
 
 A SavedModel is a program, which TensorFlow runs with the rights of the server. Its operations could
-read and write files, or call Python. The check reads the file and runs nothing of it.
+read and write files, or call Python. The check reads saved_model.pb, and runs nothing of it.
 """
 
 from __future__ import annotations
@@ -42,17 +42,18 @@ OWN_OPERATIONS = frozenset(
         *("Select", "StaticRegexFullMatch", "StringJoin", "LeakyRelu", "Round", "Sign"),
     )
 )
-# Operations on files. Exports have them in functions that TensorFlow calls to load the weights and
-# the vocabulary, or to save the weights, and nowhere else.
+# Operations on files. Exports have them only in the functions with which TensorFlow loads the
+# weights and the vocabulary, or saves the weights.
 _FILE_OPERATIONS = frozenset(
     (
         *("RestoreV2", "SaveV2", "MergeV2Checkpoints", "ShardedFilename", "DisableCopyOnRead"),
         "InitializeTableFromTextFileV2",
     )
 )
+# Beginnings of the names of these functions.
 _LOADING = ("__inference__traced_restore", "__inference__traced_save", "__inference__initializer")
-# Operation -> index of its input that is the path of a file. The path must be an argument of the
-# function, which is then the folder that is being loaded.
+# Operation -> index of the input that is the path of a file. The path must be an argument of the
+# function: TensorFlow then passes a path in the folder that it loads.
 _PATHS = {"RestoreV2": 0, "InitializeTableFromTextFileV2": 1}
 _STRING = 7  # DT_STRING
 
@@ -61,8 +62,8 @@ def require_own_program(folder: Path) -> None:
     """Check that a SavedModel has only the operations of exports of this package.
 
     Raises:
-        UsageError: if it has others, or no `assets.extra/export.json`.
-        ArtifactError: if the file cannot be read.
+        UsageError: if it has other operations, or no `assets.extra/export.json`.
+        ArtifactError: if saved_model.pb cannot be read.
     """
     advice = (
         "A SavedModel is a program that could read and write files. If you trust its author, "
@@ -81,12 +82,14 @@ def require_own_program(folder: Path) -> None:
 
 
 def foreign_operations(folder: Path) -> set[str]:
-    """Return what a SavedModel has that exports of this package do not have.
+    """Return the parts of a SavedModel that no export of this package has, in words.
 
-    These are names of operations, "OPERATION of another file", and "graph of TensorFlow 1".
+    A part is the name of an operation, "OPERATION of another file" for a path that the program
+    sets itself, "OPERATION of FUNCTION" for a call of a function that reads files, "asset NAME" for
+    a file outside the folder of assets, or "graph of TensorFlow 1".
 
     Raises:
-        ArtifactError: if the file cannot be read.
+        ArtifactError: if saved_model.pb cannot be read.
     """
     foreign: set[str] = set()
     for meta in read_program(folder).meta_graphs:
@@ -106,7 +109,7 @@ def foreign_operations(folder: Path) -> set[str]:
                 foreign |= set(_other_files(function))
             else:
                 foreign |= set(_calls(function.node_def, loading))
-        # Outside the functions, the graph calls those that restore and save weights.
+        # The graph outside the functions calls the functions that restore and save the weights.
         known = OWN_OPERATIONS | loading
         foreign |= {node.op for node in meta.graph_def.node if node.op not in known}
         foreign |= set(_bound_strings(meta, loading))
@@ -114,7 +117,7 @@ def foreign_operations(folder: Path) -> set[str]:
 
 
 def _other_files(function: Any) -> Iterator[str]:
-    """Yield operations of a function that read a file whose path is not an argument."""
+    """Yield the operations of a function that read a file whose path is not an argument of it."""
     arguments = {argument.name for argument in function.signature.input_arg}
     for node in function.node_def:
         if node.op in _PATHS and node.input[_PATHS[node.op]] not in arguments:
@@ -122,7 +125,7 @@ def _other_files(function: Any) -> Iterator[str]:
 
 
 def _calls(nodes: Any, functions: set[str]) -> Iterator[str]:
-    """Yield nodes that call one of these functions."""
+    """Yield "OPERATION of FUNCTION" for each node that calls one of these functions."""
     for node in nodes:
         called = {value.func.name for value in node.attr.values() if value.HasField("func")}
         called |= {f.name for value in node.attr.values() for f in value.list.func}
@@ -131,7 +134,7 @@ def _calls(nodes: Any, functions: set[str]) -> Iterator[str]:
 
 
 def _bound_strings(meta: Any, functions: set[str]) -> Iterator[str]:
-    """Yield these functions, if TensorFlow calls them with a string that the file has."""
+    """Yield each of these functions to which TensorFlow passes a string that the program sets."""
     objects = meta.object_graph_def
     types = {node.name: node.attr["dtype"].type for node in meta.graph_def.node}
     for name in functions & set(objects.concrete_functions):
@@ -143,10 +146,10 @@ def _bound_strings(meta: Any, functions: set[str]) -> Iterator[str]:
 
 
 def read_program(folder: Path) -> Any:
-    """Return the content of a saved_model.pb, a protocol buffer.
+    """Return the protocol buffer in the saved_model.pb of a folder.
 
     Raises:
-        ArtifactError: if it cannot be read.
+        ArtifactError: if the file cannot be read.
     """
     saved_model_pb2 = importlib.import_module("tensorflow.core.protobuf.saved_model_pb2")
     path = folder / "saved_model.pb"

@@ -1,4 +1,4 @@
-"""The process of the server: loading of models, the HTTP server, hot swap and draining."""
+"""The server process: it loads models, answers HTTP requests, swaps versions and drains."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import logging
 import signal
 import socket
 import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -23,7 +24,7 @@ from bert_keras.serving.versions import Options, ServedModel, model_argument
 
 logger = logging.getLogger("bert_keras.serving")
 
-# After the drain, a version that is being loaded and a batch that nobody waits for may still run.
+# Maximum time in seconds, after the drain, for a load of a version and batches that still run.
 _LAST_SECONDS = 2.0
 _LOOPBACK_HOSTS = ("localhost", "127.0.0.1", "[::1]")
 
@@ -35,15 +36,15 @@ class Settings:
     Attributes:
         host: address to listen on.
         port: port to listen on; 0 for any free port.
-        token: token that requests need; "" for none.
-        origins: origins whose web pages may send requests.
+        token: token that requests must send; "" if they need none.
+        origins: origins whose web pages may send requests (CORS).
         allowed_hosts: names in the header Host that are accepted besides those of this computer;
             () for every name, if the address is not of the loopback interface.
         accepts_token_ids: True if `/v1/embeddings` takes ids of the model's own tokenizer.
         limits: limits of requests.
         options: how models are opened and run.
-        poll_seconds: time between two looks for new versions.
-        drain_seconds: longest time for open requests after SIGTERM.
+        poll_seconds: time in seconds between two checks for new versions.
+        drain_seconds: maximum time in seconds for open requests after SIGTERM.
     """
 
     host: str = "127.0.0.1"
@@ -76,7 +77,7 @@ class Settings:
 
 
 def no_report(name: str) -> None:
-    """Report nothing about the model that is being opened."""
+    """Ignore the name of the model that is being opened."""
     del name
 
 
@@ -111,12 +112,12 @@ def load_models(
                 f"another name: OTHER={source}"
             )
         sources[name] = source
-    found = labels_from(labels, sources)
+    version_labels = labels_from(labels, sources)
     models: dict[str, ServedModel] = {}
     try:
         for name, source in sources.items():
             report(name)
-            models[name] = ServedModel(name, source, found.get(name), options=options)
+            models[name] = ServedModel(name, source, version_labels.get(name), options=options)
     except BaseException:
         for model in models.values():
             model.close()
@@ -127,10 +128,14 @@ def load_models(
 def labels_from(labels: Sequence[str], names: Mapping[str, Any]) -> dict[str, dict[str, int]]:
     """Return model name -> version label -> version number, from NAME:LABEL=VERSION.
 
+    Args:
+        labels: arguments of --label.
+        names: names of the models, as keys.
+
     Raises:
-        UsageError: if one has another form, or names no model.
+        UsageError: if a label has another form, or names no model.
     """
-    found: dict[str, dict[str, int]] = {}
+    version_labels: dict[str, dict[str, int]] = {}
     for text in labels:
         left, _, number = text.rpartition("=")
         name, _, label = left.partition(":")
@@ -142,15 +147,15 @@ def labels_from(labels: Sequence[str], names: Mapping[str, Any]) -> dict[str, di
             raise UsageError(
                 f"--label {text}: there is no model {name}. Models: {', '.join(names)}"
             )
-        found.setdefault(name, {})[label] = int(number)
-    return found
+        version_labels.setdefault(name, {})[label] = int(number)
+    return version_labels
 
 
 def listen(settings: Settings) -> socket.socket:
     """Return a socket that listens on the address of the settings.
 
     Raises:
-        ResourceError: if the port is taken, or the address is not of this computer.
+        ResourceError: if the port is taken, or this computer does not have the address.
     """
     family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
     bound = socket.socket(family, socket.SOCK_STREAM)
@@ -161,19 +166,19 @@ def listen(settings: Settings) -> socket.socket:
     except (OSError, OverflowError, UnicodeError) as error:
         bound.close()
         raise ResourceError(
-            f"Cannot listen on {settings.host}:{settings.port}: {error}. Name another port with "
+            f"Cannot listen on {settings.host}:{settings.port}: {error}. Choose another port with "
             "--port, or another address with --host."
         ) from error
     return bound
 
 
 class Server:
-    """A server of models that are loaded.
+    """An HTTP server of loaded models.
 
     Args:
         models: name -> model.
         settings: settings of the server.
-        metrics: metrics, which the models' batches are counted in too.
+        metrics: metrics that also count the batches of the models; None for new metrics.
 
     Attributes:
         service: models and limits, as the protocols see them.
@@ -193,9 +198,9 @@ class Server:
         self._server: _Uvicorn | None = None
 
     def run(self, bound: socket.socket) -> None:
-        """Answer requests until SIGTERM or SIGINT, then answer those that are open, and return.
+        """Answer requests until SIGTERM or SIGINT; then finish the open requests, and return.
 
-        Call it in the main thread, which gets the signals.
+        Call it in the main thread, because Python handles signals there.
 
         Args:
             bound: a listening socket; see `listen`.
@@ -212,46 +217,51 @@ class Server:
             timeout_graceful_shutdown=max(1, round(self.settings.drain_seconds)),
         )
         self._server = _Uvicorn(config, self.service)
-        # uvicorn handles the signals only while it runs. A signal before that must not be lost, and
-        # those that uvicorn raises again when it has ended must not end the process.
+        # uvicorn handles the signals only while it runs. A signal before that must not be lost. At
+        # its end, uvicorn raises the signals again, which must not end the process.
+        handlers: dict[int, Any] = {}
         if threading.current_thread() is threading.main_thread():
             for number in (signal.SIGTERM, signal.SIGINT):
-                signal.signal(number, lambda *_: self.stop())
+                handlers[number] = signal.signal(number, lambda *_: self.stop())
         watcher = threading.Thread(target=self._watch, name="watch", daemon=True)
         watcher.start()
         try:
             self._server.run([bound])
         finally:
             self._stopping.set()
+            deadline = time.monotonic() + _LAST_SECONDS
             watcher.join(_LAST_SECONDS)
             for model in self.service.models.values():
-                model.close(_LAST_SECONDS)
+                model.close(max(0.0, deadline - time.monotonic()))
+            for number, handler in handlers.items():
+                if handler is not None:  # a handler that was not set in Python cannot be restored
+                    signal.signal(number, handler)
 
     def stop(self) -> None:
-        """Make `run` return after the open requests are answered. Any thread may call it."""
+        """Make `run` return when the open requests are answered. Any thread may call it."""
         if self._server is not None:
             self.service.is_draining = True
             self._server.should_exit = True
 
     def _watch(self) -> None:
-        """Look for new versions until the server stops."""
+        """Load new versions of the models until the server stops."""
         while not self._stopping.wait(self.settings.poll_seconds):
             for model in self.service.models.values():
                 try:
                     model.refresh()
                 except Exception:
-                    logger.exception("%s: looking for versions failed", model.name)
+                    logger.exception("%s: the check for new versions failed", model.name)
 
 
 class _Uvicorn(uvicorn.Server):
-    """uvicorn's server, which tells the application when it drains."""
+    """uvicorn's server, which marks the service as draining at SIGTERM or SIGINT."""
 
     def __init__(self, config: uvicorn.Config, service: Service):
         super().__init__(config)
         self._service = service
 
     def handle_exit(self, sig: int, frame: Any) -> None:
-        """Handle SIGTERM or SIGINT."""
+        """Mark the service as draining, and stop the server."""
         self._service.is_draining = True
         super().handle_exit(sig, frame)
 
@@ -270,15 +280,15 @@ def serve(
         arguments: PATH or NAME=PATH of each model.
         labels: NAME:LABEL=VERSION of each version label.
         settings: settings of the server.
-        tell: function that is called with each line for the user.
+        tell: function that prints a line for the user.
         report: function that is called with the name of each model before it is opened.
 
     Raises:
         UsageError: see `load_models`.
         ArtifactError: see `load_models`.
-        ResourceError: if the port is taken.
+        ResourceError: see `listen`.
     """
-    bound = listen(settings)
+    bound = listen(settings)  # before the models, so that a taken port is reported at once
     metrics = Metrics()
     try:
         options = replace(settings.options, report=metrics.count_batch)
@@ -304,15 +314,14 @@ def start_lines(server: Server, port: int) -> list[str]:
         lines.append(
             f"{name}: {model.task}, {model.format} on {model.backend}, {model.dtype}, {versions}"
         )
-    answering = {
-        path: model.name
-        for path, model in first_models(server.service).items()
-        if model is not None
-    }
-    for name in dict.fromkeys(answering.values()):
-        paths = ", ".join(path for path, model in answering.items() if model == name)
-        lines.append(f"{paths}: answered by {name}")
+    paths_of: dict[str, list[str]] = {}
+    for path, model in first_models(server.service).items():
+        if model is not None:
+            paths_of.setdefault(model.name, []).append(path)
+    lines += [f"{', '.join(paths)}: answered by {name}" for name, paths in paths_of.items()]
     if not settings.is_local and not settings.token:
-        lines.append("Everybody who reaches this address can use the server: --token asks for one.")
+        lines.append(
+            "Everybody who reaches this address can use the server. Set a token with --token."
+        )
     lines.append(f"Page: http://{host}:{port}/   interface: http://{host}:{port}/docs")
     return lines

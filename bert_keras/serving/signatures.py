@@ -1,4 +1,4 @@
-"""Signatures of served models: functions with inputs and outputs by name, and rows of outputs."""
+"""Signatures of served models: functions with named inputs and outputs, and rows of outputs."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ class Spec:
 
     Attributes:
         dtype: NumPy's name of the type, or "string".
-        shape: sizes of the axes, the first of which is the batch; None for any size. No shape is
-            None for a rank that is not known.
+        shape: size of each axis, or None for any size. The first axis is the batch. The shape
+            itself is None if the rank is not known.
     """
 
     dtype: str
@@ -43,9 +43,9 @@ class Signature:
         run: function from columns of inputs to outputs.
         inputs: input name -> type and shape.
         outputs: output name -> type and shape.
-        has_text_rows: True if each row of strings has an answer of its own, so that rows of several
-            requests may run together.
-        method: name of the method of TensorFlow Serving.
+        has_text_rows: True if the inputs are rows of texts, and each row has its own outputs. Rows
+            of several requests then run in one batch.
+        method: method name of TensorFlow Serving.
     """
 
     run: Callable[[Columns], Outputs]
@@ -55,31 +55,37 @@ class Signature:
     method: str = PREDICT
 
 
-# Output that counts the entries of a row -> outputs whose second axis is padded for shorter rows,
-# with the value of the padding.
+# Output name -> padding value, for outputs [batch, entities] and [batch, masks, ...]. Rows with
+# fewer entities or masks than the longest row are padded.
 ENTITY_PADDING = {"label": "", "text": "", "start": 0, "end": 0, "score": 0.0}
 _MASK_PADDING = {"tokens": "", "token_ids": 0, "scores": 0.0}
-_VECTORS_OF_TOKENS = (features.SEQUENCE_OUTPUT, features.TOKEN_IDS, features.PADDING_MASK)
+_TOKEN_OUTPUTS = (features.SEQUENCE_OUTPUT, features.TOKEN_IDS, features.PADDING_MASK)
 
 
 def without_padding(outputs: Mapping[str, Any]) -> dict[str, Any]:
-    """Return one row of outputs, each an array [...], without the padding of its second axis.
+    """Return one row of outputs, each an array [...], without its padding.
 
-    Only entities, masks and vectors of tokens are padded. So the row is that of a batch of one.
+    Entities, masks and token vectors are padded to the longest row of their batch. Without the
+    padding, a row has the same values as in a batch of one.
     """
     if "mask_count" in outputs:
         count, padded = int(outputs["mask_count"]), tuple(_MASK_PADDING)
     elif "count" in outputs and "start" in outputs:
         count, padded = int(outputs["count"]), tuple(ENTITY_PADDING)
     elif features.PADDING_MASK in outputs:
-        count, padded = int(np.sum(outputs[features.PADDING_MASK])), _VECTORS_OF_TOKENS
+        count, padded = int(np.sum(outputs[features.PADDING_MASK])), _TOKEN_OUTPUTS
     else:
         return dict(outputs)
     return {name: x[:count] if name in padded else x for name, x in outputs.items()}
 
 
 def joined_rows(rows: Sequence[Mapping[str, Any]], pad_id: int = 0) -> Outputs:
-    """Return rows of outputs as one batch. Shorter rows are padded; see `without_padding`."""
+    """Return rows of outputs as one batch. Shorter rows are padded; see `without_padding`.
+
+    Args:
+        rows: outputs of each row, output name -> array [...] or scalar.
+        pad_id: padding value of `token_ids`.
+    """
     batch: Outputs = {}
     for name in rows[0]:
         values = [row[name] for row in rows]
@@ -96,7 +102,7 @@ def joined_rows(rows: Sequence[Mapping[str, Any]], pad_id: int = 0) -> Outputs:
 
 
 def _column(values: Sequence[Any]) -> np.ndarray:
-    """Return scalars as an array [batch]; numbers keep their type, all else becomes objects."""
+    """Return scalars as an array [batch]. NumPy numbers keep their type; others become objects."""
     if isinstance(values[0], np.generic):
         return np.array(values)
     column = np.empty(len(values), object)

@@ -58,22 +58,22 @@ _DTYPES = {
     "bfloat16": "DT_BFLOAT16",
 }
 _OK = "OK"
-_MOST_DIGITS = 18  # of a version number
+_MOST_DIGITS = 18  # TensorFlow Serving keeps version numbers in signed 64-bit integers
 
 
 def routes(service: Service) -> list[Route]:
     """Return the routes of the protocol."""
 
-    async def post(request: Request) -> Response:
+    async def run_method(request: Request) -> Response:
         verb = request.path_params["verb"]
-        answer = {"predict": _predict, "classify": _classify, "regress": _regress}.get(verb)
-        if answer is None:
+        handler = {"predict": _predict, "classify": _classify, "regress": _regress}.get(verb)
+        if handler is None:
             raise RequestError(
                 400,
                 "Malformed request: the method must be predict, classify or regress. "
                 f"Received: {verb:.80}",
             )
-        return await answer(service, request)
+        return await handler(service, request)
 
     async def metadata(request: Request) -> Response:
         return json_response(_metadata(_version(service, request)))
@@ -81,32 +81,28 @@ def routes(service: Service) -> list[Route]:
     async def status(request: Request) -> Response:
         return json_response(_status(service, request))
 
-    found = [
+    listed = [
         Route("/v1/models/{name}/metadata", metadata, methods=["GET"]),
-        Route("/v1/models/{name}:{verb}", post, methods=["POST"]),
+        Route("/v1/models/{name}:{verb}", run_method, methods=["POST"]),
     ]
     for part in ("versions/{number}", "labels/{label}"):
         path = "/v1/models/{name}/" + part
-        found += [
+        listed += [
             Route(f"{path}/metadata", metadata, methods=["GET"]),
-            Route(path + ":{verb}", post, methods=["POST"]),
+            Route(path + ":{verb}", run_method, methods=["POST"]),
             Route(path, status, methods=["GET"]),
         ]
-    return found
+    return listed
 
 
 def _version(service: Service, request: Request) -> Version:
-    """Return the version that the path of a request names."""
+    """Return the version that the path of a request names; the newest if it names none."""
     path = request.path_params
     return version_of(service.model(path["name"]), _number(path), path.get("label"))
 
 
 def _number(path: Mapping[str, str]) -> int | None:
-    """Return the version number of a path; None if it has none.
-
-    Raises:
-        RequestError: if it is no number of 64 bits, as all version numbers are.
-    """
+    """Return the version number of a path, or raise `RequestError`; None if it has none."""
     text = path.get("number")
     if text is None:
         return None
@@ -119,7 +115,7 @@ def _number(path: Mapping[str, str]) -> int | None:
 
 
 async def _predict(service: Service, request: Request) -> Response:
-    """Answer `:predict`, in rows (`instances`) or columns (`inputs`)."""
+    """Answer `:predict`: `predictions` for rows (`instances`), `outputs` for columns (`inputs`)."""
     body = await read_object(request, service.limits)
     signature_name = body.get("signature_name") or DEFAULT
     in_rows = "instances" in body
@@ -127,8 +123,8 @@ async def _predict(service: Service, request: Request) -> Response:
         raise RequestError(
             400, 'The body must have "instances" (rows) or "inputs" (columns), and not both.'
         )
-    first = _version(service, request)
-    signature = _signature(first.model, signature_name)
+    model = _version(service, request).model
+    signature = _signature(model, signature_name)
     columns, count = (
         columns_of_rows(body["instances"], signature)
         if in_rows
@@ -136,17 +132,18 @@ async def _predict(service: Service, request: Request) -> Response:
     )
     check_amount(count, characters_of(list(columns.values())), service.limits)
     if features.SEQUENCE_OUTPUT in signature.outputs and signature.has_text_rows:
-        _check_token_vectors(first.model, columns["text"], service.limits)
+        _check_token_vectors(model, columns["text"], service.limits)
     answered = await run(
         request,
         service,
         lambda: _version(service, request),
-        lambda model: _signature(model, signature_name),
+        lambda loaded: _signature(loaded, signature_name),
         columns,
         count,
     )
     outputs = {name: json_values(name, values) for name, values in answered.outputs.items()}
     headers = await _headers(answered, columns)
+    # The value of a single output has no name, as in TensorFlow Serving.
     only = next(iter(outputs.values())) if len(outputs) == 1 else None
     if not in_rows:
         return json_response({"outputs": outputs if only is None else only}, headers=headers)
@@ -166,10 +163,12 @@ async def _predict(service: Service, request: Request) -> Response:
 
 
 def _check_token_vectors(model: LoadedModel, texts: Sequence[str], limits: Limits) -> None:
-    """Check that the vectors of all tokens of texts are not too many for one answer.
+    """Check that the vectors of all tokens of the texts are not too many for one answer.
+
+    The texts are not tokenised: a text of n bytes has at most n tokens and 2 special tokens.
 
     Raises:
-        RequestError: if they may be. A text of n bytes has at most n tokens and special ones.
+        RequestError: if they may be too many.
     """
     longest = model.max_length or sys.maxsize
     tokens = sum(
@@ -184,20 +183,24 @@ def _check_token_vectors(model: LoadedModel, texts: Sequence[str], limits: Limit
 
 
 async def _headers(answered: Answered, columns: Mapping[str, Any]) -> dict[str, str]:
-    """Return headers with the version that answered and the number of truncated texts."""
+    """Return headers with the version that answered and, for str, the number of truncated texts."""
     headers = {"X-Model-Version": str(answered.version.number)}
-    texts = columns.get("text")
-    if isinstance(texts, list) and all(isinstance(text, str) for text in texts):
-        count = await truncated(answered.version.model, texts, columns.get("pair"))
+    texts, pairs = columns.get("text"), columns.get("pair")
+    if (
+        isinstance(texts, list)
+        and isinstance(pairs, list | None)
+        and all(isinstance(text, str) for text in [*texts, *(pairs or ())])
+    ):
+        count = await truncated(answered.version.model, texts, pairs)
         headers["X-Truncated-Texts"] = str(count)
     return headers
 
 
 def _signature(model: LoadedModel, name: Any) -> Signature:
-    """Return a signature of a model.
+    """Return the signature of a model with this name.
 
     Raises:
-        RequestError: if there is none of this name.
+        RequestError: if there is none.
     """
     if not isinstance(name, str) or name not in model.signatures:
         raise RequestError(
@@ -213,10 +216,9 @@ def _signature(model: LoadedModel, name: Any) -> Signature:
 
 async def _classify(service: Service, request: Request) -> Response:
     """Answer `:classify`: a list of [label, score] for each example."""
-    answered, has_own = await _run_examples(service, request, CLASSIFY, LABEL_TASKS)
-    outputs = answered.outputs
-    scores = outputs["scores"].tolist()
-    labels = outputs.get("labels" if has_own else "classes")
+    answered, is_own = await _run_examples(service, request, CLASSIFY, LABEL_TASKS)
+    scores = _output(answered, "scores").tolist()
+    labels = answered.outputs.get("labels" if is_own else "classes")
     # As in TensorFlow Serving, the label of a signature without labels is "".
     labels = [[""] * len(row) for row in scores] if labels is None else json_values("", labels)
     result = [
@@ -227,24 +229,32 @@ async def _classify(service: Service, request: Request) -> Response:
 
 async def _regress(service: Service, request: Request) -> Response:
     """Answer `:regress`: a number for each example."""
-    answered, has_own = await _run_examples(service, request, REGRESS, ("text_regression",))
-    numbers = answered.outputs["scores" if has_own else "outputs"]
+    answered, is_own = await _run_examples(service, request, REGRESS, ("text_regression",))
+    numbers = _output(answered, "scores" if is_own else "outputs")
     return json_response({"result": np.reshape(numbers, (len(numbers), -1))[:, 0].tolist()})
+
+
+def _output(answered: Answered, name: str) -> np.ndarray:
+    """Return an output; raise `RequestError` if the program of others does not have it."""
+    if name not in answered.outputs:
+        raise RequestError(400, f"The signature has no output {name!r}. Use predict.")
+    return answered.outputs[name]
 
 
 async def _run_examples(
     service: Service, request: Request, method: str, tasks: tuple[str, ...]
 ) -> tuple[Answered, bool]:
-    """Run `examples` through a signature of a method.
+    """Run the `examples` of a body.
 
-    Our own models have no signature of the methods classify and regress, because those take
-    serialised tf.Example messages. Their `serving_default` answers instead.
+    A signature of the method classify or regress takes serialised tf.Example messages. Exports of
+    this package have no such signature. If their task is one of `tasks`, the signature that takes
+    texts answers instead.
 
     Returns:
-        The outputs, and whether they are those of our own models.
+        The outputs, and True if a model of this package answered.
 
     Raises:
-        RequestError: if the model has no such signature, or the examples do not fit.
+        RequestError: if the model has no such signature, or the examples do not fit it.
     """
     body = await read_object(request, service.limits)
     examples, context = body.get("examples"), body.get("context", {})
@@ -258,8 +268,8 @@ async def _run_examples(
     model = _version(service, request).model
     name = body.get("signature_name") or DEFAULT
     signature = _signature(model, name)
-    has_own = model.task in tasks
-    if has_own:
+    is_own = model.task in tasks and signature.has_text_rows
+    if is_own:
         columns, count = columns_of_rows(rows, signature)
     elif signature.method == method and len(signature.inputs) == 1:
         messages = [_example(row, index) for index, row in enumerate(rows)]
@@ -279,11 +289,15 @@ async def _run_examples(
         columns,
         count,
     )
-    return answered, has_own
+    return answered, is_own
 
 
 def _example(row: Any, index: int) -> bytes:
-    """Return an example as a serialised tf.Example message."""
+    """Return an object of `examples` as a serialised tf.Example message.
+
+    Raises:
+        RequestError: if it is no object, or a value is not of one type.
+    """
     import tensorflow as tf
 
     if not isinstance(row, dict):
@@ -294,7 +308,7 @@ def _example(row: Any, index: int) -> bytes:
         feature = example.features.feature[name]
         if all(isinstance(item, bool | int) for item in values):
             if not all(-(2**63) <= item < 2**63 for item in values):
-                raise RequestError(400, f"examples[{index}].{name:.80} is beyond 64 bits.")
+                raise RequestError(400, f"examples[{index}].{name:.80} does not fit into 64 bits.")
             feature.int64_list.value.extend(map(int, values))
         elif all(isinstance(item, int | float) for item in values):
             feature.float_list.value.extend(values)
@@ -338,7 +352,7 @@ def model_status(
 
 
 def is_available(service: Service) -> bool:
-    """Return whether every model has a loaded version."""
+    """Return whether every model has a version that is loaded."""
     return all(
         any(state == AVAILABLE for _, state, _ in model.states())
         for model in service.models.values()
@@ -346,7 +360,7 @@ def is_available(service: Service) -> bool:
 
 
 def _status(service: Service, request: Request) -> dict[str, Any]:
-    """Return the status object of the model that the path names."""
+    """Return the status object of the model or version that the path names."""
     path = request.path_params
     statuses = model_status(service, path["name"], _number(path), path.get("label"))
     return {"model_version_status": statuses}
@@ -374,7 +388,7 @@ def _metadata(version: Version) -> dict[str, Any]:
 
 
 def _tensor_info(name: str, spec: Spec) -> dict[str, Any]:
-    """Return the description of an input or output."""
+    """Return the TensorInfo object of an input or output."""
     sizes = [{"size": str(-1 if size is None else size), "name": ""} for size in spec.shape or ()]
     return {
         "dtype": _DTYPES.get(spec.dtype, "DT_INVALID"),

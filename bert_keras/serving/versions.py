@@ -1,14 +1,12 @@
-"""Served models by name, with their versions: opening, hot swap, labels and states."""
+"""Versions of a served model: loading, hot swap, version labels and states."""
 
 from __future__ import annotations
 
 import logging
-import os
 import re
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,12 +22,17 @@ from bert_keras.serving.batching import Batcher
 from bert_keras.serving.loaded_model import LoadedModel, PredictorModel
 from bert_keras.serving.saved_model import SavedModel
 from bert_keras.serving.signatures import DEFAULT
+from bert_keras.serving.version_folders import (
+    SAVED_MODEL,
+    fingerprint_of,
+    is_base_folder,
+    is_version,
+    versions_in,
+)
 
 logger = logging.getLogger("bert_keras.serving")
 
 _NAME = re.compile(r"[\w.-]+")
-_SAVED_MODEL = "saved_model.pb"
-_MOST_DIGITS = 18  # of a version number, which has 64 bits in TensorFlow Serving
 # States of a version, as TensorFlow Serving names them.
 AVAILABLE, LOADING, FAILED = "AVAILABLE", "LOADING", "END"
 
@@ -46,9 +49,9 @@ class Options:
         trust: True to serve SavedModels of other programs.
         dtype: Keras dtype policy of checkpoints; None for the global one.
         device: Keras device of checkpoints, such as "gpu:0"; None for the default.
-        max_batch: largest number of rows of a batch.
-        max_wait: longest time that a row waits for other rows, in seconds.
-        max_queue: largest number of rows that wait for a model.
+        max_batch: maximum number of rows in a batch.
+        max_wait: maximum time in seconds that a row waits for other rows.
+        max_queue: maximum number of rows that wait for one version.
         report: function that is called after every batch with (name, version, rows, seconds).
     """
 
@@ -62,13 +65,13 @@ class Options:
 
 
 class Version:
-    """A loaded version of a model, with its queue.
+    """A loaded version of a model, with the queue of its requests.
 
     Attributes:
         name: name of the model.
         number: number of the version.
         model: the loaded model.
-        batcher: its queue.
+        batcher: queue of its requests, and the thread that runs them.
     """
 
     def __init__(self, name: str, number: int, model: LoadedModel, options: Options):
@@ -84,15 +87,17 @@ class Version:
         )
 
     def _report_batch(self, rows: int, seconds: float) -> None:
-        """Pass the size and time of a batch on."""
+        """Report the rows and the seconds of a batch, with the name and the version."""
         if self._report is not None:
             self._report(self.name, self.number, rows, seconds)
 
     def warm_up(self) -> None:
-        """Run a few texts, so that the first request is not slow, and check the outputs.
+        """Run test texts, so that the first request is not slow, and check the outputs.
+
+        A signature that takes no texts is not run.
 
         Raises:
-            ArtifactError: if the model fails, or a number is not finite.
+            ArtifactError: if the model fails, or an output has NaN or infinite values.
         """
         signature = self.model.signatures.get(DEFAULT)
         if signature is None or not signature.has_text_rows:
@@ -106,10 +111,16 @@ class Version:
             try:
                 outputs = self.batcher.submit(signature, columns, rows).future.result()
             except Exception as error:
-                raise ArtifactError(f"{self.name}: does not answer ({error}).") from error
+                raise ArtifactError(
+                    f"{self.name} version {self.number}: fails on a test text ({error}). Export "
+                    "the model again."
+                ) from error
             for name, values in outputs.items():
                 if values.dtype.kind == "f" and not np.isfinite(values).all():
-                    raise ArtifactError(f"{self.name}: {name} has numbers that are not finite.")
+                    raise ArtifactError(
+                        f"{self.name} version {self.number}: the output {name} of a test text has "
+                        "NaN or infinite values. Check the weights of the model."
+                    )
 
 
 class ServedModel:
@@ -136,41 +147,58 @@ class ServedModel:
         self.name, self.source, self.labels = name, source, dict(labels or {})
         self._options = options
         self._lock = threading.Lock()  # one load at a time
+        # Requests read these two dictionaries while another thread loads versions. So that thread
+        # replaces a dictionary, and never changes one.
         self._versions: dict[int, Version] = {}
-        # Version number -> (files that failed to load, message); tried again when the files change.
-        self._failures: dict[int, tuple[Any, str]] = {}
+        # Version number -> fingerprint of the files that failed to load. The version is loaded
+        # again when its files change.
+        self._failures: dict[int, Any] = {}
         self._loading: int | None = None
-        # A version whose files are still being copied is not loaded. It is settled when two looks
-        # find the same files.
-        self._settled: set[int] = set()
-        self._seen_files: dict[int, Any] = {}
+        # A version whose files are still being copied is not loaded. It counts as fully copied when
+        # two calls of `refresh` find the same files.
+        self._fully_copied: set[int] = set()
+        self._last_fingerprints: dict[int, Any] = {}
         self.created = int(time.time())
-        self.is_watched = _is_base_folder(Path(source))
-        self._open()
+        self.is_watched = is_base_folder(Path(source))
+        try:
+            self._load_first_versions()
+        except BaseException:
+            self.close()
+            raise
 
-    def _open(self) -> None:
-        """Load the first versions."""
-        if self.is_watched:
-            present = _versions_in(Path(self.source))
-            self._settled = set(present)
-            if missing := sorted(set(self.labels.values()) - set(present)):
-                raise UsageError(
-                    f"{self.source}: there is no version {missing[0]}, which --label names. "
-                    f"Versions: {', '.join(map(str, sorted(present)))}"
-                )
-            errors = [error for n in self._wanted() if (error := self._try(n)) is not None]
-            while not self._versions and (wanted := self._wanted()):
-                errors += [error for n in wanted if (error := self._try(n)) is not None]
-            if not self._versions or self._failures.keys() & set(self.labels.values()):
-                raise errors[0]
+    def _load_first_versions(self) -> None:
+        """Load the newest version that loads, and those of the labels; see the class for errors."""
+        if not self.is_watched:
+            self._load_only_version()
             return
+        present = set(versions_in(Path(self.source)))
+        self._fully_copied = present
+        if missing := sorted(set(self.labels.values()) - present):
+            raise UsageError(
+                f"{self.source}: there is no version {missing[0]}, which --label names. "
+                f"Versions: {', '.join(map(str, sorted(present)))}"
+            )
+        errors: dict[int, Exception] = {}
+        while not self._versions and (wanted := self._wanted()):
+            for number in wanted:
+                if (error := self._try_to_load(number)) is not None:
+                    errors[number] = error
+        for number in self.labels.values():
+            if number in errors:
+                raise errors[number]
+        if not self._versions:
+            nothing = ArtifactError(f"{self.source}: has no version that loads.")
+            raise next(iter(errors.values()), nothing)
+
+    def _load_only_version(self) -> None:
+        """Load the model of a folder without numbered versions; see the class for errors."""
         if self.labels:
             raise UsageError(
                 f"--label is for folders with numbered versions, such as saved_models/{self.name}. "
                 f"Received: {self.source}"
             )
-        number = int(Path(self.source).name) if _is_version(Path(self.source)) else 1
-        self._versions[number] = self._load(number)
+        number = int(Path(self.source).name) if is_version(Path(self.source)) else 1
+        self._versions = {number: self._load(number)}
 
     @property
     def newest(self) -> Version:
@@ -205,94 +233,105 @@ class ServedModel:
 
     def states(self) -> list[tuple[int, str, str]]:
         """Return (number, state, message) of all known versions, newest first."""
-        found: dict[int, tuple[str, str]] = dict.fromkeys(self._versions, (AVAILABLE, ""))
-        found |= {
-            number: (FAILED, "The version does not load. The log of the server has the reason.")
-            for number in self._failures
-            if number not in found
-        }
-        if self._loading is not None:
-            found[self._loading] = (LOADING, "")
-        return [(number, *found[number]) for number in sorted(found, reverse=True)]
+        reason = "The version does not load. The log of the server has the reason."
+        known: dict[int, tuple[str, str]] = dict.fromkeys(self._failures, (FAILED, reason))
+        known |= dict.fromkeys(self._versions, (AVAILABLE, ""))
+        loading = self._loading
+        if loading is not None:
+            known[loading] = (LOADING, "")
+        return [(number, *known[number]) for number in sorted(known, reverse=True)]
 
     def refresh(self) -> None:
-        """Look for new and removed versions, and swap. Errors are logged, and nothing is lost.
+        """Load versions that are new, and unload those that a newer one replaces.
 
-        A new version is loaded by the second call that finds the same files.
+        A new version is loaded by the second call that finds the same files. An error is logged,
+        and the loaded versions stay. They also stay if all folders are removed or broken.
         """
         if not self.is_watched:
             return
         with self._lock:
-            self._settle()
+            self._note_copied_versions()
             while missing := [n for n in self._wanted() if n not in self._versions]:
-                self._try(missing[0])  # a version that fails is not wanted any more
+                self._try_to_load(missing[0])  # a version that fails is not wanted any more
             if wanted := self._wanted():
                 self._unload(set(self._versions) - set(wanted))
-            # Otherwise all folders were removed or are broken: what is loaded stays.
 
-    def _settle(self) -> None:
-        """Note which folders of versions have not changed since the last look."""
-        present = set(_versions_in(Path(self.source)))
-        self._settled &= present
-        for gone in self._failures.keys() - present:
-            del self._failures[gone]
-        for number in present - self._settled:
-            files = _fingerprint(Path(self.source, str(number)))
-            if self._seen_files.get(number) == files:
-                self._settled.add(number)
-            self._seen_files[number] = files
+    def _note_copied_versions(self) -> None:
+        """Note the versions whose files have not changed since the last call as fully copied."""
+        present = set(versions_in(Path(self.source)))
+        self._fully_copied &= present
+        self._failures = {n: files for n, files in self._failures.items() if n in present}
+        fingerprints = {
+            number: fingerprint_of(Path(self.source, str(number)))
+            for number in present - self._fully_copied
+        }
+        for number, fingerprint in fingerprints.items():
+            if self._last_fingerprints.get(number) == fingerprint:
+                self._fully_copied.add(number)
+        self._last_fingerprints = fingerprints
 
     def close(self, timeout: float | None = None) -> None:
         """Answer the waiting requests, and unload all versions.
 
         Args:
-            timeout: longest time to wait for each version, in seconds; None for any time.
+            timeout: maximum time to wait, in seconds, for all versions together; None for no limit.
         """
+        deadline = None if timeout is None else time.monotonic() + timeout
         for version in self.loaded:
-            version.batcher.close(timeout)
+            left = None if deadline is None else max(0.0, deadline - time.monotonic())
+            version.batcher.close(left)
 
     # === Loading ===
 
     def _wanted(self) -> list[int]:
-        """Return the numbers of the versions to be loaded: the newest that loads, and labels."""
-        present = _versions_in(Path(self.source))
-        usable = [
-            n
-            for n in present
-            if n in self._versions or (n in self._settled and not self._has_failed(n))
-        ]
-        wanted = {max(usable)} if usable else set()
-        return sorted({*wanted, *(n for n in self.labels.values() if n in usable)}, reverse=True)
+        """Return the numbers of the versions that should be loaded, newest first.
+
+        These are the newest version that loads and the versions of the labels.
+        """
+        usable = {
+            number
+            for number in versions_in(Path(self.source))
+            if number in self._versions
+            or (number in self._fully_copied and not self._has_failed(number))
+        }
+        if not usable:
+            return []
+        return sorted({max(usable), *(usable & set(self.labels.values()))}, reverse=True)
 
     def _has_failed(self, number: int) -> bool:
         """Return whether a version failed to load, and its files are the same as then."""
-        failure = self._failures.get(number)
-        return failure is not None and failure[0] == _fingerprint(Path(self.source, str(number)))
+        failed_files = self._failures.get(number)
+        return failed_files is not None and failed_files == fingerprint_of(
+            Path(self.source, str(number))
+        )
 
-    def _try(self, number: int) -> Exception | None:
-        """Load a version. If that fails, log the error and return it."""
+    def _try_to_load(self, number: int) -> Exception | None:
+        """Load a version and serve it. If it does not load, log the error and return it."""
         folder = Path(self.source, str(number))
-        fingerprint = _fingerprint(folder)
+        fingerprint = fingerprint_of(folder)
         self._loading = number
         try:
             version = self._load(number)
-            if _fingerprint(folder) != fingerprint:
+            if fingerprint_of(folder) != fingerprint:
                 version.batcher.close()
-                raise ArtifactError(f"{folder}: changed while it was loaded.")
+                raise ArtifactError(
+                    f"{folder}: its files changed during the load. They are loaded again when two "
+                    "checks find the same files."
+                )
         except Exception as error:
-            self._settled.discard(number)
-            self._failures[number] = (fingerprint, str(error))
+            self._fully_copied.discard(number)
+            self._failures = {**self._failures, number: fingerprint}
             logger.error("%s version %d does not load: %s", self.name, number, error)
             return error
         finally:
             self._loading = None
-        self._failures.pop(number, None)
+        self._failures = {n: files for n, files in self._failures.items() if n != number}
         self._versions = {**self._versions, number: version}
         logger.info("%s version %d is loaded", self.name, number)
         return None
 
     def _load(self, number: int) -> Version:
-        """Open and warm up a version."""
+        """Return a version, opened and warmed up."""
         path = str(Path(self.source, str(number))) if self.is_watched else self.source
         version = Version(self.name, number, open_model(path, self._options), self._options)
         try:
@@ -305,9 +344,9 @@ class ServedModel:
     def _unload(self, numbers: Iterable[int]) -> None:
         """Unload versions after their waiting requests are answered."""
         numbers = set(numbers)
-        old = [version for number, version in self._versions.items() if number in numbers]
+        replaced = [version for number, version in self._versions.items() if number in numbers]
         self._versions = {n: version for n, version in self._versions.items() if n not in numbers}
-        for version in old:
+        for version in replaced:
             version.batcher.close()
             logger.info("%s version %d is unloaded", self.name, version.number)
 
@@ -316,12 +355,13 @@ def open_model(path: str, options: Options) -> LoadedModel:
     """Open a SavedModel, an export of another runtime, or a checkpoint.
 
     Raises:
-        UsageError: if it cannot be served, or is a SavedModel of another program without trust.
-        ArtifactError: if it is damaged.
-        ImportError: if its runtime is not installed.
+        UsageError: if the task cannot be served, or if another program wrote the SavedModel and
+            `options.trust` is False.
+        ArtifactError: if the model is damaged.
+        ImportError: if the runtime of the export is not installed.
     """
     folder = Path(path)
-    if (folder / _SAVED_MODEL).is_file():
+    if (folder / SAVED_MODEL).is_file():
         return SavedModel(folder, trust=options.trust)
     if (folder / formats.FILE).is_file():
         runtime = RuntimePredictor(folder, batch_size=options.max_batch)
@@ -336,55 +376,22 @@ def open_model(path: str, options: Options) -> LoadedModel:
 
 
 def model_argument(text: str) -> tuple[str, str]:
-    """Return name and source of a model of the command line, PATH or NAME=PATH.
+    """Return the name and the source of a model from PATH or NAME=PATH.
+
+    The name is that of the folder without NAME=, or of its parent for a numbered version.
 
     Raises:
-        UsageError: if the name cannot be a part of a path in a request.
+        UsageError: if the name has other characters than letters, digits, "_", "-" and ".".
     """
     name, equals, source = text.partition("=")
     if not equals or "/" in name:
         source = text
-        path = Path(source.split("@")[0] if source.startswith("hf://") else source)
-        path = path if source.startswith("hf://") else path.resolve()
-        name = path.parent.name if _is_version(path) else path.name
+        is_handle = source.startswith("hf://")
+        path = Path(source.split("@")[0]) if is_handle else Path(source).resolve()
+        name = path.parent.name if is_version(path) else path.name
     if not _NAME.fullmatch(name):
         raise UsageError(
-            f"The name of a model may have letters, digits, _, - and . only. Name it: "
+            f"The name of a model may only have letters, digits, _, - and . Pass a name: "
             f"NAME={source}. Received: {name!r}"
         )
     return name, source
-
-
-def _is_export(folder: Path) -> bool:
-    """Return whether a folder is a SavedModel or an export of another runtime."""
-    return (folder / _SAVED_MODEL).is_file() or (folder / formats.FILE).is_file()
-
-
-def _is_version(folder: Path) -> bool:
-    """Return whether a folder is a numbered version of an export."""
-    name = folder.name
-    return name.isdecimal() and len(name) <= _MOST_DIGITS and _is_export(folder)
-
-
-def _is_base_folder(folder: Path) -> bool:
-    """Return whether a folder has numbered versions."""
-    return folder.is_dir() and not _is_export(folder) and bool(_versions_in(folder))
-
-
-def _versions_in(folder: Path) -> list[int]:
-    """Return the numbers of the versions in a folder."""
-    if not folder.is_dir():
-        return []
-    names = [path.name for path in folder.iterdir() if _is_version(path)]
-    return [int(name) for name in names if str(int(name)) == name]
-
-
-def _fingerprint(folder: Path) -> Any:
-    """Return names, sizes and times of the files of a folder, which tell whether it changed."""
-    found = []
-    for place, _, names in os.walk(folder):
-        for path in (Path(place, name) for name in names):
-            with suppress(OSError):  # it was removed meanwhile, or is a link to nothing
-                status = path.stat()
-                found.append((str(path), status.st_size, status.st_mtime_ns))
-    return sorted(found)

@@ -206,7 +206,7 @@ def test_a_failed_save_leaves_nothing_and_says_so(
     with pytest.raises(UsageError) as raised:
         task.save_to_preset(TARGET)
     assert not list(tmp_path.iterdir())
-    assert "upload that later: bert-keras push FOLDER" in message_of(raised.value)
+    assert "upload it later: bert-keras push FOLDER" in message_of(raised.value)
 
 
 def test_without_a_token(hub: Hub, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,6 +15,7 @@ from bert_keras import (
     MaskedLM,
     Predictor,
     SequenceClassifier,
+    TokenClassifier,
     Tokenizer,
     save_checkpoint,
 )
@@ -70,12 +71,19 @@ def test_the_facts_of_the_model(task: SequenceClassifier, tmp_path: Path) -> Non
     }
     for part in (
         "\n# Text classification with BERT\n",
-        f"A SequenceClassifier of {task.count_params():,} parameters",
+        f"A SequenceClassifier with {task.count_params():,} parameters",
         "at most 12 tokens",
         "| 1 | good |",
-        "This card has no measured results.",
+        "This card has no results.",
     ):
         assert part in text
+
+
+def test_a_task_that_reads_windows_ignores_no_text() -> None:
+    tagger = TokenClassifier(BertEncoder(TINY), labels=["O", "B-PER", "I-PER"])
+    text = model_card.text_of(tagger, None, PredictorConfig(), ModelCard.of({}))
+    assert "more than 12 tokens is read in overlapping windows" in text
+    assert "ignores the rest" not in text
 
 
 def test_the_facts_of_the_caller(task: SequenceClassifier, tmp_path: Path) -> None:

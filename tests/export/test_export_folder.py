@@ -160,8 +160,8 @@ def test_what_it_says(tmp_path: Path) -> None:
     )
     assert (tmp_path / export_folder.LABELS).read_text(encoding="utf-8") == "gut\nschlecht\n"
     page = (tmp_path / export_folder.CARD).read_text(encoding="utf-8")
-    assert page.startswith("# demo\n\nA SequenceClassifier of ")
-    for part in ("read to 12 tokens of a vocabulary of 6", "with top_k=1", "X. Written by"):
+    assert page.startswith("# demo\n\nA SequenceClassifier with ")
+    for part in ("at most 12 tokens", "vocabulary has 6 tokens", "top_k=1", "X. Written by"):
         assert part in page
     assert "| `run` | `ids` | `label` |" in page
 
@@ -181,5 +181,5 @@ def test_what_it_says_of_prompts(tmp_path: Path) -> None:
         Predictor(task, Tokenizer(VOCABULARY)), tmp_path, tmp_path / "demo", {}
     )
     page = (tmp_path / export_folder.CARD).read_text(encoding="utf-8")
-    assert "Before each text it reads the prompt 'find: '." in page
+    assert "The prompt 'find: ' is put before each text." in page
     assert f"prompts={prompts!r}, similarity='dot'" in page

@@ -105,3 +105,13 @@ def test_an_answer_that_nobody_reads_is_dropped() -> None:
         transport.unsent = unsent
         connection.timeout_keep_alive_handler()
         assert transport.calls == calls
+
+
+def test_the_answers_of_two_requests_are_not_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A client that was slow to read an earlier answer has the whole time for the next one."""
+    monkeypatch.setattr(http_connection.HttpToolsProtocol, "on_message_begin", lambda _: None)
+    monkeypatch.setattr(http_connection.HttpConnection, "_start_timer", lambda _: None)
+    connection = http_connection.HttpConnection.__new__(http_connection.HttpConnection)
+    connection._unsent = 5
+    connection.on_message_begin()
+    assert connection._unsent == 0

@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from bert_keras import BertEncoder, ElectraPretrainer, Predictor, Tokenizer
+from bert_keras import BertEncoder, ElectraPretrainer, Predictor, SentenceEncoder, Tokenizer
 from bert_keras.errors import UsageError
 from bert_keras.inference.base import Answer
 from bert_keras.serving.loaded_model import MOST_ATTENTION, PredictorModel
+from tests.contracts import as_trained
 from tests.serving.running import (
     CONFIG,
     CONTEXTS,
@@ -65,6 +66,25 @@ def test_a_text_is_truncated_at_the_length_of_the_model() -> None:
     assert model.count_tokens([]) == []
     for name in ("tags", "answers"):  # which read long texts in windows
         assert loaded(name).truncated([long]) == 0
+
+
+def test_texts_that_are_encoded_separately_are_truncated_separately() -> None:
+    fits, long = " ".join(["a"] * (LENGTH - 2)), " ".join(["a"] * (LENGTH - 1))
+    for name in ("vectors", "pair_labels"):
+        model = loaded(name)
+        assert model.truncated([fits], [fits]) == 0
+        assert model.truncated([fits, long, long, "a"], [long, "a", long, "a"]) == 3
+
+
+def test_a_prompt_is_counted() -> None:
+    """The model reads the prompt, so a text has less room."""
+    prompts = {"query": "a film "}
+    task = SentenceEncoder(BertEncoder(CONFIG), prompts=prompts, default_prompt_name="query")
+    predictor = Predictor(as_trained(task), Tokenizer(VOCABULARY))
+    model = PredictorModel(predictor, backend="keras", dtype="float32")
+    fits, long = " ".join(["a"] * (LENGTH - 4)), " ".join(["a"] * (LENGTH - 3))
+    assert model.count_tokens([fits, long]) == [LENGTH, LENGTH + 1]
+    assert model.truncated([fits, long, "a"]) == 1
 
 
 def test_attention_is_a_probability_of_each_token() -> None:

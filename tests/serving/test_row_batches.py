@@ -27,3 +27,6 @@ def test_rows_run_in_batches(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ValueError, match="14 numbers"):
         in_batches(run, 3)({"x": x, "y": y})
     assert sizes == [3, 3, 1, 3]  # it is refused after the first batch
+    with pytest.raises(ValueError, match=r"equally many rows\. Received: x 7, y 1"):
+        in_batches(run, 3)({"x": x, "y": y[:1]})
+    assert len(sizes) == 4

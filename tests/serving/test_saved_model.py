@@ -112,6 +112,7 @@ def foreign(tmp_path: Path) -> Path:
     folder = tmp_path / "foreign" / "1"
     names = ("classify", "pick", "scores")
     signatures = {DEFAULT: module.read, **{name: getattr(module, name) for name in names}}
+    signatures["numbers"] = module.scores
     tf.saved_model.save(module, str(folder), signatures)
     return folder
 
@@ -123,7 +124,7 @@ def set_methods(folder: Path) -> None:
     program = read_program(folder)
     signatures = program.meta_graphs[0].signature_def
     signatures["classify"].method_name = signatures["scores"].method_name = CLASSIFY
-    signatures[DEFAULT].method_name = REGRESS
+    signatures[DEFAULT].method_name = signatures["numbers"].method_name = REGRESS
     (folder / "saved_model.pb").write_bytes(program.SerializeToString())
 
 
@@ -137,6 +138,10 @@ def test_a_program_of_others_needs_trust(foreign: Path) -> None:
         result = served.ask("/v1/models/foreign:classify", body)["result"]
         assert result == [[["yes", 0.25], ["no", 0.75]], [["yes", 1.0], ["no", 0.0]]]
         assert served.post("/v1/models/foreign:regress", body).status_code == 400
+        numbers = {"signature_name": "numbers", "examples": [{"x": 0.25}]}
+        refused = served.post("/v1/models/foreign:regress", numbers)
+        assert refused.status_code == 400
+        assert "no output 'outputs'" in refused.json()["error"]
         without = served.ask("/v1/models/foreign:classify", {**body, "signature_name": "scores"})
         assert without["result"] == [[["", 0.0], ["", 0.0]]] * 2
         for value in (2**63, {"a": 1}, None, [1, "b"], []):

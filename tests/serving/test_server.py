@@ -133,6 +133,7 @@ def test_a_signal_before_the_http_server_runs_is_not_lost(monkeypatch) -> None:
     try:
         with listen(server.settings) as bound:
             server.run(bound)
+        assert {number: signal.getsignal(number) for number in handlers} == handlers
     finally:
         for number, handler in handlers.items():
             signal.signal(number, handler)

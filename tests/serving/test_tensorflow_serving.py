@@ -63,6 +63,19 @@ def test_base64_and_a_single_value(served: Running) -> None:
     assert served.ask(path, {"inputs": ["a fine film"]})["outputs"] == plain["predictions"]
 
 
+def test_a_pair_of_a_text_and_base64(served: Running) -> None:
+    """Truncated texts are counted only where all are texts."""
+    path, options = "/v1/models/labels:predict", {"signature_name": "pairs"}
+    content = {"b64": base64.b64encode(b"a dull film").decode()}
+    texts = [{"text": "a fine film", "pair": "a dull film"}]
+    plain = served.post(path, {**options, "instances": texts})
+    assert plain.headers["X-Truncated-Texts"] == "0"
+    response = served.post(path, {**options, "instances": [{**texts[0], "pair": content}]})
+    assert response.status_code == 200
+    assert response.json() == plain.json()
+    assert "X-Truncated-Texts" not in response.headers
+
+
 def test_versions_and_labels_in_the_path(served: Running) -> None:
     body = {"instances": ["a"]}
     plain = served.ask("/v1/models/labels:predict", body)
@@ -91,6 +104,12 @@ def test_classify_and_regress(served: Running) -> None:
     assert shared == alone
     for path in ("labels:regress", "numbers:classify", "tags:classify"):
         response = served.post(f"/v1/models/{path}", {"examples": examples})
+        assert response.status_code == 400
+        assert "Use predict" in response.json()["error"]
+    ids = {"token_ids": [2, 3], "segment_ids": [0, 0], "padding_mask": [1, 1]}
+    for path in ("labels:classify", "numbers:regress"):
+        body = {"signature_name": "ids", "examples": [ids]}
+        response = served.post(f"/v1/models/{path}", body)
         assert response.status_code == 400
         assert "Use predict" in response.json()["error"]
 
@@ -163,6 +182,14 @@ def test_wrong_numbers_are_told(served: Running, values: Any, words: str) -> Non
     response = served.post("/v1/models/labels:predict", body)
     assert response.status_code == 400
     assert words in response.json()["error"]
+
+
+def test_unequal_numbers_of_rows_of_ids_are_told(served: Running) -> None:
+    inputs = {"token_ids": [[2, 3]] * 70, "segment_ids": [[0, 0]], "padding_mask": [[1, 1]] * 70}
+    body = {"signature_name": "ids", "inputs": inputs}
+    response = served.post("/v1/models/labels:predict", body)
+    assert response.status_code == 400
+    assert "equally many rows" in response.json()["error"]
 
 
 def test_unequal_numbers_of_options_are_told(served: Running) -> None:

@@ -151,6 +151,28 @@ def test_a_label_keeps_its_version(tmp_path: Path) -> None:
         served(tmp_path, {"stable": 7})
 
 
+def test_the_queue_of_a_label_is_counted_too(tmp_path: Path) -> None:
+    write(tmp_path, 1)
+    write(tmp_path, 2)
+    with running({"m": tmp_path}, ["m:stable=1"]) as server:
+        model = server.server.service.models["m"]
+        entered, may_go = threading.Event(), threading.Event()
+
+        def slow(columns: Any) -> Any:
+            entered.set()
+            assert may_go.wait(20)
+            return {"scores": np.ones((len(columns["text"]), 1), np.float32)}
+
+        signature = Signature(slow, {"text": Spec(STRING, (None,))}, {})
+        jobs = [model.version(label="stable").batcher.submit(signature, {"text": ["a"]}, 1)]
+        assert entered.wait(20)
+        jobs.append(model.version(label="stable").batcher.submit(signature, {"text": ["b"]}, 1))
+        assert 'bert_keras_queue_rows{model="m"} 1.0' in server.client.get("/metrics").text
+        may_go.set()
+        for job in jobs:
+            job.future.result(20)
+
+
 def test_a_broken_version_leaves_the_newest_one_beside_a_label(tmp_path: Path) -> None:
     write(tmp_path, 1)
     write(tmp_path, 4)
@@ -166,6 +188,37 @@ def test_a_broken_version_leaves_the_newest_one_beside_a_label(tmp_path: Path) -
     look(model)
     with pytest.raises(NotFoundError, match=r"version 1 .* not loaded; loaded: 4"):
         model.version(label="stable")
+    model.close()
+
+
+def test_a_label_of_a_broken_version_is_told_and_nothing_stays_loaded(tmp_path: Path) -> None:
+    """The error is that of the label's version, not of the newest; no thread is left."""
+    for number, content in ((1, "broken"), (2, ""), (3, "broken")):
+        write(tmp_path, number, content)
+    with pytest.raises(ArtifactError, match=r"/1: is damaged"):
+        ServedModel("unloaded", str(tmp_path), {"stable": 1}, options=Options())
+    assert "model unloaded" not in [thread.name for thread in threading.enumerate()]
+
+
+def test_states_can_be_read_while_versions_fail(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another thread reads the states before, during and after a load."""
+    write(tmp_path, 1)
+    model = served(tmp_path)
+    opened, seen = versions.open_model, []
+    before = model._failures
+
+    def and_look(path: str, options: Options) -> LoadedModel:
+        seen.append(states(model))
+        return opened(path, options)
+
+    monkeypatch.setattr(versions, "open_model", and_look)
+    write(tmp_path, 2, "broken")
+    look(model)
+    assert seen == [{2: "LOADING", 1: "AVAILABLE"}]
+    assert states(model) == {2: "END", 1: "AVAILABLE"}
+    assert before == {}  # a reader may iterate over it
     model.close()
 
 
