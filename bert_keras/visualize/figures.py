@@ -83,8 +83,7 @@ def _draw_lines(axes: Any, labels: Sequence[str], shown: np.ndarray, palette: Pa
         axes.add_patch(PathPatch(path, linewidth=0.6 + 2.4 * float(value), **style))
     if shown.max() < _FAINTEST:
         message = f"every probability\nis below {_FAINTEST}"
-        middle = (len(labels) - 1) / 2
-        axes.text(0.5, middle, message, ha="center", va="center", fontsize=8, color=palette.soft)
+        axes.text(0.5, 1, message, ha="center", va="center", fontsize=8, color=palette.soft)
     axes.set_xlim(-0.75, 1.75)
     axes.set_ylim(len(labels) - 0.4, -1.3)
     for x, side, name in ((-0.03, "right", "from"), (1.03, "left", "to")):
@@ -173,7 +172,7 @@ def _add_legend(figure: Figure, names: Sequence[str], palette: Palette) -> None:
 
 
 def _to_scale(axes: Any, coordinates: np.ndarray) -> np.ndarray:
-    """Give both axes one scale, so that distances in all directions compare.
+    """Give both axes one scale, so that distances in all directions can be compared.
 
     Returns:
         The places in the picture, in typographic points: [texts, 2].
