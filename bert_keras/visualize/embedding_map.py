@@ -260,7 +260,7 @@ def _by_pca(vectors: np.ndarray) -> tuple[np.ndarray, str]:
     pca = _decomposition().PCA(count, svd_solver="full")
     coordinates[:, :count] = pca.fit_transform(centred)
     shares = " and ".join(f"{share:.0%}" for share in pca.explained_variance_ratio_)
-    return coordinates, f"PCA; the axes show {shares} of the variance"
+    return coordinates, f"PCA; the axes explain {shares} of the variance"
 
 
 def _by_tsne(vectors: np.ndarray, perplexity: float, seed: int) -> tuple[np.ndarray, str]:
