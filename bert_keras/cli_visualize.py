@@ -1,7 +1,8 @@
-"""`bert-keras visualize`: pictures of attention, of sentence vectors, and of labels' reasons."""
+"""`bert-keras visualize`: pictures of attention, sentence vectors, and tokens behind a label."""
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -27,15 +28,20 @@ _Out = Annotated[
 _Text = Annotated[str | None, typer.Argument(help="the text, in quotes", show_default=False)]
 _Pair = Annotated[str | None, typer.Argument(help="a second text, for pairs", show_default=False)]
 _File = Annotated[
-    Path | None, typer.Option("--file", help="read the text from a file, as one text")
+    Path | None, typer.Option("--file", help="file with the text; the whole file is one text")
 ]
-_Length = Annotated[int | None, typer.Option(help="most tokens; later ones are cut off")]
-_Overwrite = Annotated[bool, typer.Option("--overwrite", help="replace the file")]
+_Length = Annotated[
+    int | None, typer.Option(help="maximum number of tokens; a longer text is cut off")
+]
+_Theme = Annotated[
+    str | None, typer.Option(help="light or dark, for .png and .svg; by default light")
+]
+_Overwrite = Annotated[bool, typer.Option("--overwrite", help="replace an existing file")]
 _Pickle = Annotated[bool, typer.Option(help="read a pytorch_model.bin")]
 _Trust = Annotated[bool, typer.Option("--trust", help="read a SavedModel from Google")]
 
 _TABLES = (".csv", ".tsv", ".tab", ".jsonl", ".ndjson", ".parquet")
-# Endings by which a word that names no file is a file that is missing, not a text.
+# A word with one of these endings is the name of a file: if there is none, it is an error.
 _ENDINGS = re.compile(r"\S*\.(csv|tsv|tab|txt|jsonl?|ndjson|parquet|gz)", re.IGNORECASE)
 
 
@@ -47,19 +53,22 @@ def attention(
     pair: _Pair = None,
     file: _File = None,
     layer: Annotated[
-        int | None, typer.Option(help="layer to show first, from 0; by default the last")
+        int | None,
+        typer.Option(help="layer to show first; 0 is the first layer, by default the last"),
     ] = None,
     head: Annotated[
-        int | None, typer.Option(help="head to show first, from 0; by default their mean")
+        int | None,
+        typer.Option(help="head to show first, from 0; by default the mean of all heads"),
     ] = None,
     max_length: _Length = None,
+    theme: _Theme = None,
     overwrite: _Overwrite = False,
     allow_pickle: _Pickle = False,
     trust: _Trust = False,
 ) -> None:
     """Draw the attention of every layer and head as lines between tokens."""
     one = _one_text(text, file)
-    target = _target(out, overwrite)
+    target = _target(out, overwrite, theme)
     predictor = _open(source, allow_pickle, trust)
 
     def draw(visualize: Any) -> Any:
@@ -67,7 +76,7 @@ def attention(
         options = {"layer": layer, "head": head, "max_length": max_length}
         return visualize.attention(predictor, None, one, pair, **options)
 
-    _write(draw, target)
+    _write(draw, target, theme)
 
 
 @app.command()
@@ -81,16 +90,17 @@ def saliency(
         str | None, typer.Option(help="name of the label; by default the most probable one")
     ] = None,
     method: Annotated[
-        str, typer.Option(help="integrated_gradients, or gradient_x_input, which is rougher")
+        str, typer.Option(help="integrated_gradients; or gradient_x_input, quick but inexact")
     ] = "integrated_gradients",
     max_length: _Length = None,
+    theme: _Theme = None,
     overwrite: _Overwrite = False,
     allow_pickle: _Pickle = False,
     trust: _Trust = False,
 ) -> None:
     """Colour the tokens that speak for and against a label of a text classifier."""
     one = _one_text(text, file)
-    target = _target(out, overwrite)
+    target = _target(out, overwrite, theme)
     predictor = _open(source, allow_pickle, trust)
 
     def draw(visualize: Any) -> Any:
@@ -98,7 +108,7 @@ def saliency(
         options = {"label": label, "method": method, "max_length": max_length}
         return visualize.saliency(predictor, one, pair, **options)
 
-    _write(draw, target)
+    _write(draw, target, theme)
 
 
 @app.command()
@@ -115,22 +125,23 @@ def embeddings(
     out: _Out,
     text: Annotated[str, typer.Option(help="column of the texts in a table")] = "text",
     label: Annotated[
-        str | None, typer.Option(help="column of labels in a table, which get colours")
+        str | None, typer.Option(help="column of the labels in a table; each label has a colour")
     ] = None,
     method: Annotated[str, typer.Option(help="pca or tsne")] = "pca",
     perplexity: Annotated[
         float | None, typer.Option(help="neighbours that count in t-SNE; by default 30 or fewer")
     ] = None,
-    seed: Annotated[int, typer.Option(help="of t-SNE")] = 0,
+    seed: Annotated[int, typer.Option(help="random seed of t-SNE")] = 0,
     projector: Annotated[
         Path | None, typer.Option(help="also write the files of TensorBoard's projector here")
     ] = None,
+    theme: _Theme = None,
     overwrite: _Overwrite = False,
     allow_pickle: _Pickle = False,
     trust: _Trust = False,
 ) -> None:
     """Draw a map of texts: near texts have similar sentence vectors."""
-    target = _target(out, overwrite)
+    target = _target(out, overwrite, theme)
     texts, labels = _texts_and_labels(inputs, text, label)
     predictor = _open(source, allow_pickle, trust)
 
@@ -139,7 +150,7 @@ def embeddings(
         options = {"method": method, "perplexity": perplexity, "seed": seed}
         return visualize.embeddings(predictor, texts, labels, **options)
 
-    picture = _write(draw, target)
+    picture = _write(draw, target, theme)
     if projector is not None:
         folder = picture.save_projector(projector)
         typer.echo(f"{folder}/ (tensorboard --logdir {folder})")
@@ -179,7 +190,8 @@ def _texts_and_labels(
     labels: list[str] = []
     for word in inputs:
         path = file_io.expanded(word)
-        is_file = path.exists() or _ENDINGS.fullmatch(word)
+        # Not `Path.is_file`, which fails for a text that is too long for the name of a file.
+        is_file = os.path.isfile(path) or _ENDINGS.fullmatch(word)  # noqa: PTH113
         is_table = is_file and Path(path.name.lower().removesuffix(".gz")).suffix in _TABLES
         if label is not None and not is_table:
             raise UsageError(
@@ -187,9 +199,9 @@ def _texts_and_labels(
                 "or .parquet file, or leave --label out."
             )
         if is_table:
-            some, names = _table(_existing(path), column, label)
-            texts += some
-            labels += names
+            texts_of_table, labels_of_table = _table(_existing(path), column, label)
+            texts += texts_of_table
+            labels += labels_of_table
         else:
             texts += _lines(_existing(path)) if is_file else [word]
     return texts, labels if label is not None else None
@@ -224,26 +236,26 @@ def _lines(path: Path) -> list[str]:
     lines = [line.strip() for _, line in numbered_lines(path)]
     if texts := [line for line in lines if line]:
         return texts
-    raise DataError(f"{path}: holds no text. Write a text on each line.")
+    raise DataError(f"{path}: holds no text. Write one text on each line.")
 
 
 def _existing(path: Path) -> Path:
     """Return the path of a file; raise `UsageError` if there is none."""
     if not path.is_file():
-        raise UsageError(f"{path}: no such file. Name a file that is there.")
+        raise UsageError(f"{path}: no such file. Check the path.")
     return path
 
 
-def _target(out: Path, overwrite: bool) -> Path:
-    """Return the file to write, after checking its ending and that it is new.
+def _target(out: Path, overwrite: bool, theme: str | None) -> Path:
+    """Return the file to write, before the model is opened.
 
     Raises:
-        UsageError: another ending, or the file is there.
+        UsageError: another ending or theme, or the file is there.
     """
     from bert_keras.visualize.picture import checked_ending
 
     target = file_io.expanded(out)
-    checked_ending(target)
+    checked_ending(target, theme)
     if target.exists() and not overwrite:
         raise UsageError(f"{target}: exists already. Give another --out, or --overwrite.")
     return target
@@ -256,7 +268,7 @@ def _open(source: str, allow_pickle: bool, trust: bool) -> Any:
     return Predictor.from_preset(source, allow_pickle=allow_pickle, trust=trust)
 
 
-def _write(draw: Callable[[Any], Any], target: Path) -> Any:
+def _write(draw: Callable[[Any], Any], target: Path, theme: Any) -> Any:
     """Draw a picture, write it and print its name; return the picture.
 
     Raises:
@@ -266,7 +278,7 @@ def _write(draw: Callable[[Any], Any], target: Path) -> Any:
 
     with _as_usage_errors():
         picture = draw(visualize)
-    typer.echo(str(picture.save(target)))
+    typer.echo(str(picture.save(target, theme=theme)))
     return picture
 
 

@@ -29,10 +29,14 @@ def test_attention_and_saliency(call, model: Path, tmp_path: Path) -> None:
     options = ("--file", text, "--label", "odd", "--out", tmp_path / "b.svg")
     done = call("visualize", "saliency", model, *options)
     assert (done.code, (tmp_path / "b.svg").is_file()) == (0, True), done.err
+    assert "fill: #ffffff" in (tmp_path / "b.svg").read_text(encoding="utf-8")
     done = call("visualize", "saliency", model, *options)
     assert done.code == 2
     assert "exists already" in done.err
-    assert call("visualize", "saliency", model, *options, "--overwrite").code == 0
+    assert (
+        call("visualize", "saliency", model, *options, "--overwrite", "--theme", "dark").code == 0
+    )
+    assert "fill: #14171d" in (tmp_path / "b.svg").read_text(encoding="utf-8")
 
 
 @one_backend
@@ -67,6 +71,18 @@ def test_embeddings_of_texts_lines_and_tables(call, model: Path, tmp_path: Path)
 
 
 @one_backend
+def test_a_long_text_and_the_name_of_a_folder_are_texts(
+    call, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No file can have a name of 300 characters, and a folder holds no lines."""
+    pytest.importorskip("sklearn")
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "b").mkdir()
+    done = call("visualize", "embeddings", model, "a " * 150, "b", "--out", "a.html")
+    assert (done.code, done.out) == (0, "a.html\n"), done.err
+
+
+@one_backend
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
@@ -74,6 +90,8 @@ def test_embeddings_of_texts_lines_and_tables(call, model: Path, tmp_path: Path)
         (("attention", "MODEL", "a", "--file", "b", "--out", "a.html"), 2, "Received: both"),
         (("attention", "MODEL", "a", "--out", "a.pdf"), 2, "ends in .html, .png or .svg"),
         (("attention", "MODEL", "a", "--layer", 9, "--out", "a.html"), 2, "from 0 to 1"),
+        (("attention", "MODEL", "a", "--theme", "x", "--out", "a.png"), 2, "'light' or 'dark'"),
+        (("attention", "MODEL", "a", "--theme", "dark", "--out", "a.html"), 2, "of the browser"),
         (("attention", "NONE", "a", "--out", "a.html"), 4, "no such folder"),
         (("saliency", "MODEL", "a", "--label", "x", "--out", "a.html"), 2, "must be one of good"),
         (("saliency", "MODEL", "--file", "no.txt", "--out", "a.html"), 2, "no such file"),

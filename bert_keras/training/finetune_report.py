@@ -266,7 +266,7 @@ def summary(values: Sequence[float | None]) -> str:
 
 
 def _report(trained: _Trained) -> list[str]:
-    """Return the lines of report.md: metrics, seeds, pictures, worst answers, settings."""
+    """Return the lines of report.md: metrics, seeds, pictures, worst predictions, settings."""
     recipe, data, good, best = trained.recipe, trained.data, trained.good, trained.best
     evaluation, name = trained.evaluation, trained.metric
     score = f"{markdown(name)}: {summary(_values(good, name))}"
@@ -302,8 +302,8 @@ def _report(trained: _Trained) -> list[str]:
     if trained.calibration is not None and trained.folder.reliability.name in trained.pictures:
         lines += reliability_lines(trained.calibration, trained.folder.reliability.name)
     if evaluation is not None and evaluation.worst:
-        lines += ["", "## The worst answers", ""]
-        lines += ["Errors of the best seed, the largest error first.", ""]
+        lines += ["", "## The worst predictions", ""]
+        lines += ["Predictions of the best seed, the largest error first.", ""]
         rows = [
             (
                 markdown(worst.text[:_SHOWN]),
@@ -313,7 +313,7 @@ def _report(trained: _Trained) -> list[str]:
             )
             for worst in evaluation.worst
         ]
-        lines += markdown_table(rows, ("example", "right", "answered", "error"))
+        lines += markdown_table(rows, ("example", "true answer", "prediction", "error"))
     if trained.lengths is not None and trained.folder.lengths.name in trained.pictures:
         lines += length_lines(trained.lengths, recipe.max_length, trained.folder.lengths.name)
     return lines + _settings(trained.folder.values(recipe), data, good, trained.command)

@@ -42,18 +42,13 @@ def loss_picture(
         The path; None without matplotlib, after a message on stderr.
     """
     try:
-        # Not pyplot, which would choose a backend for the whole process and keep the figure.
-        from matplotlib.backends.backend_agg import FigureCanvasAgg
-        from matplotlib.figure import Figure
         from matplotlib.ticker import MaxNLocator, PercentFormatter, StrMethodFormatter
+
+        figure, (above, below) = _figure(2, (9, 7), height_ratios=(3, 2))
     except ImportError:
         message = "No picture: matplotlib is not installed (pip install matplotlib)."
         print(message, file=sys.stderr)
         return None
-    figure = Figure(figsize=(9, 7), dpi=120, layout="constrained")
-    FigureCanvasAgg(figure)
-    above, below = figure.subplots(2, sharex=True, height_ratios=(3, 2))
-
     _curves(above, metrics, "mlm_loss" if _has(metrics, "mlm_loss") else "loss")
     if entropy_floor is not None:
         label = f"unigram entropy, {entropy_floor:.2f} nats"
@@ -162,7 +157,7 @@ def confusion_picture(names: Sequence[str], counts: np.ndarray, path: Path) -> N
 
     Args:
         names: names of the labels.
-        counts: number of examples, [right label, answered label].
+        counts: number of examples, [true label, predicted label].
         path: file of the PNG.
     """
     figure, axes = _figure(1)
@@ -174,13 +169,13 @@ def confusion_picture(names: Sequence[str], counts: np.ndarray, path: Path) -> N
         for (row, column), count in np.ndenumerate(counts):
             color = "white" if shares[row, column] > 0.5 else "black"
             axes.text(column, row, f"{count:,}", ha="center", va="center", color=color)
-    axes.set_xlabel("answered")
-    axes.set_ylabel("right")
+    axes.set_xlabel("predicted label")
+    axes.set_ylabel("true label")
     _save(figure, path)
 
 
 def reliability_picture(calibration: Calibration, path: Path) -> None:
-    """Draw probabilities of answers beside the share of right answers, and how many there are.
+    """Draw the accuracy of predictions by their probability, and the number of predictions.
 
     Args:
         calibration: the bins, of `metrics.calibration`.
@@ -190,16 +185,17 @@ def reliability_picture(calibration: Calibration, path: Path) -> None:
     above, below = axes
     count = len(calibration.counts)
     centres, width = (np.arange(count) + 0.5) / count, 0.92 / count
-    above.plot([0, 1], [0, 1], color=_LINE, linestyle="--", linewidth=1.2, label="calibrated")
-    above.bar(centres, calibration.accuracy, width, color=_TRAIN, label="share of right answers")
+    style = {"color": _LINE, "linestyle": "--", "linewidth": 1.2}
+    above.plot([0, 1], [0, 1], label="perfect calibration", **style)
+    above.bar(centres, calibration.accuracy, width, color=_TRAIN, label="accuracy in the bin")
     known = calibration.counts > 0
     points = calibration.confidence[known], calibration.accuracy[known]
     above.plot(*points, "o", color=_VALIDATION, ms=5, label="mean probability in the bin")
-    above.set_ylabel("share of right answers")
+    above.set_ylabel("accuracy")
     above.set_ylim(0, 1.02)
     below.bar(centres, calibration.counts, width, color=_TRAIN)
-    below.set_ylabel("answers")
-    below.set_xlabel("probability of the answer")
+    below.set_ylabel("predictions")
+    below.set_xlabel("probability of the prediction")
     below.set_xlim(0, 1)
     figure.suptitle(f"expected calibration error {calibration.error:.3f}", fontsize=11)
     above.legend(frameon=False, loc="upper left")
@@ -215,20 +211,20 @@ def reliability_lines(calibration: Calibration, name: str) -> list[str]:
     error, count = f"{calibration.error:.4f}", int(calibration.counts.sum())
     return [
         *("", "## Reliability", ""),
-        f"Expected calibration error: **{error}** of {count:,} answers in "
+        f"Expected calibration error: **{error}** of {count:,} predictions in "
         f"{len(calibration.counts)} bins (Guo et al., 2017). It is the mean difference between "
-        "the probability of an answer and the share of right answers. 0 is calibrated.",
+        "the probability of a prediction and the accuracy. 0 is perfect calibration.",
         "",
         f"![Reliability diagram: the expected calibration error is {error}]({name})",
     ]
 
 
 def length_picture(lengths: np.ndarray, limit: int, path: Path) -> None:
-    """Draw a histogram of rows by their number of tokens, with the limit that cuts them.
+    """Draw a histogram of rows by their number of tokens, with a line at the maximum length.
 
     Args:
         lengths: number of tokens of each row, int [rows].
-        limit: most tokens of a row; later ones are cut off.
+        limit: maximum number of tokens; a longer row is cut off.
         path: file of the PNG.
     """
     from matplotlib.ticker import MaxNLocator
@@ -238,14 +234,14 @@ def length_picture(lengths: np.ndarray, limit: int, path: Path) -> None:
     is_open = bool((lengths > most).any())
     shown = np.minimum(lengths, most)
     step = max(1, -(-int(shown.max()) // _MOST_BARS))
-    # The limit lies between two bars.
+    # The line at the limit is between two bars.
     edges = np.arange((limit + 1) % step - step, int(shown.max()) + step + 1, step) - 0.5
     axes.hist(shown, edges, color=_TRAIN, edgecolor="white", linewidth=0.4)
     longer = float(np.mean(lengths > limit))
     label = f"max_length={limit}: {longer:.1%} of the rows are longer"
     axes.axvline(limit + 0.5, color=_VALIDATION, linestyle="--", linewidth=1.6, label=label)
-    last = f"; the last bar has all rows from {int(edges[-2] + 0.5):,} tokens" if is_open else ""
-    axes.set_xlabel(f"tokens of a row, with special tokens{last}")
+    last = f"; the last bar: {int(edges[-2] + 0.5):,} or more" if is_open else ""
+    axes.set_xlabel(f"tokens in a row, with special tokens{last}")
     axes.set_ylabel("rows")
     axes.xaxis.set_major_locator(MaxNLocator("auto", integer=True))
     axes.yaxis.set_major_locator(MaxNLocator("auto", integer=True))
@@ -279,8 +275,8 @@ def _colors(count: int) -> list[Any]:
     return [colormaps["turbo"](share) for share in np.linspace(0.05, 0.95, count)]
 
 
-def _figure(panels: int, **options: Any) -> tuple[Any, Any]:
-    """Return a Matplotlib figure and its axes, one panel above the other.
+def _figure(panels: int, size: tuple[int, int] = (8, 6), **options: Any) -> tuple[Any, Any]:
+    """Return a Matplotlib figure of a size in inches, and its axes, one panel above the other.
 
     `options` are those of `Figure.subplots`.
     """
@@ -288,6 +284,6 @@ def _figure(panels: int, **options: Any) -> tuple[Any, Any]:
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(8, 6), dpi=120, layout="constrained")
+    figure = Figure(figsize=size, dpi=120, layout="constrained")
     FigureCanvasAgg(figure)
     return figure, figure.subplots(panels, sharex=panels > 1, **options)

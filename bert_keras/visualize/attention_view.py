@@ -17,12 +17,12 @@ from bert_keras.models import encoder_for
 from bert_keras.tokenizers import Tokenizer
 from bert_keras.visualize import figures
 from bert_keras.visualize.encoded_text import encode, tokenizer_of
-from bert_keras.visualize.picture import Picture, document, escaped
+from bert_keras.visualize.picture import Picture, ThemeName, document, escaped, palette_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-MAX_TOKENS = 128  # by default; more tokens are hard to tell apart
+MAX_TOKENS = 128  # by default; lines between more tokens are too dense to read
 MAX_VALUES = 20_000_000  # probabilities in a picture, a byte each in the HTML document
 
 _BODY = """<main>
@@ -40,10 +40,11 @@ _BODY = """<main>
 <ol id="from"></ol><svg id="drawing" aria-hidden="true"></svg><ol id="to"></ol></div>
 </section>
 <section aria-label="all heads">
-<p class="how">All layers (rows) and heads (columns). Choose one to see its lines.</p>
+<p class="how">All layers (rows) and heads (columns). Layer 0 is the first, right after the
+embeddings. Choose a small picture to see the lines of its head.</p>
 <div id="overview"></div>
-<p class="how">A row of a small picture is a token, a column the token that it attends to.
-Arrow keys move between the pictures.</p>
+<p class="how">In a small picture, each row is a token, and each column a token that it attends to.
+The arrow keys move among the pictures.</p>
 </section>
 </div>
 <noscript><p>This picture needs JavaScript, which is in this file.</p></noscript>
@@ -55,12 +56,12 @@ class AttentionPicture(Picture):
     """Attention probabilities of a text.
 
     Attributes:
-        tokens: the pieces, as in the vocabulary.
-        labels: the pieces for people. "##" marks a piece that continues a word.
+        tokens: the tokens, as in the vocabulary.
+        labels: the tokens as people read them. "##" marks one that continues a word.
         is_special: True for each token that the tokenizer added, such as [CLS].
         attentions: float32 [layers, heads, from, to]. The sum over the last axis is 1. A pruned
             head is NaN.
-        layer: layer that the picture shows first, from 0.
+        layer: layer that the picture shows first. Layer 0 is the first of the encoder.
         head: head that the picture shows first, from 0; None for the mean of the heads.
         note: a sentence about tokens that were cut off; "" if there are none.
     """
@@ -90,13 +91,13 @@ class AttentionPicture(Picture):
     def html(self) -> str:
         """The picture as one HTML document, which needs no other file and no network.
 
-        It holds the square root of each probability as a byte, so that a probability p is rounded
-        by 0.004 * sqrt(p) or less.
+        It holds the square root of each probability as a byte. The rounding error of a probability
+        p is at most 0.004 * sqrt(p) + 0.000004.
         """
         roots = np.sqrt(np.clip(np.nan_to_num(self.attentions), 0.0, 1.0))
         layers, heads, length, _ = self.attentions.shape
         special = dict.fromkeys(
-            label for label, is_one in zip(self.labels, self.is_special, strict=True) if is_one
+            label for label, flag in zip(self.labels, self.is_special, strict=True) if flag
         )
         body = _BODY.format(
             summary=escaped(self.summary),
@@ -114,15 +115,23 @@ class AttentionPicture(Picture):
         }
         return document("Attention", body, "attention", data)
 
-    def figure(self) -> Figure:
-        """Return the chosen layer and head as lines, beside small pictures of all heads."""
+    def figure(self, theme: ThemeName = "light") -> Figure:
+        """Return the chosen layer and head as lines, beside small pictures of all heads.
+
+        Args:
+            theme: "light" or "dark".
+
+        Raises:
+            UsageError: another theme.
+        """
+        palette = palette_of(theme)
         heads = self.attentions[self.layer]
         shown = np.nanmean(heads, axis=0) if self.head is None else heads[self.head]
         name = "mean of the heads" if self.head is None else f"head {self.head}"
         title = f"layer {self.layer}, {name}"
         chosen = self.layer, self.head
         return figures.attention_figure(
-            self.labels, shown, self.attentions, chosen, title, self.note
+            self.labels, shown, self.attentions, chosen, title, self.note, palette
         )
 
 
@@ -143,10 +152,11 @@ def attention(
         tokenizer: tokenizer of the model; None for the one that a task holds.
         text: the text.
         pair: a second text; None for a single text.
-        layer: layer that the picture shows first, from 0 (or from -1, the last); None for the last.
+        layer: layer that the picture shows first. 0 is the first layer, -1 the last; None for the
+            last.
         head: head that the picture shows first, from 0; None for the mean of the heads.
-        max_length: most tokens; the text is cut behind them, and the picture says so. None for 128,
-            or for the model's positions if they are fewer.
+        max_length: maximum number of tokens. A longer text is cut off, and the picture says so.
+            None for 128, or for the model's positions if they are fewer.
 
     Raises:
         TypeError: the model is neither an encoder nor a task, or a text is no string.
@@ -169,11 +179,11 @@ def attention(
             "`max_length`, or a shorter text."
         )
     outputs: Any = encoder.with_outputs(attentions=True)(row.inputs, training=False)
-    of_layers = [
+    probabilities = [
         ops.convert_to_numpy(ops.cast(values, "float32"))[0]
         for values in outputs[features.ATTENTIONS]
     ]
-    attentions = _at_first_places(of_layers, config)
+    attentions = _with_pruned_heads(probabilities, config)
     if head is not None and np.isnan(attentions[layer, head]).any():
         raise ValueError(
             f"Head {head} of layer {layer} is pruned. Pass another `head`, or None for the mean."
@@ -189,20 +199,20 @@ def attention(
     )
 
 
-def _at_first_places(of_layers: Sequence[np.ndarray], config: BertConfig) -> np.ndarray:
-    """Put each head at its number before any was pruned; a pruned head becomes NaN.
+def _with_pruned_heads(probabilities: Sequence[np.ndarray], config: BertConfig) -> np.ndarray:
+    """Put each head at its number before pruning; a pruned head becomes NaN.
 
     Args:
-        of_layers: probabilities of each layer, float32 [heads that are left, from, to].
+        probabilities: those of each layer, float32 [heads that are left, from, to].
         config: the config of the encoder.
 
     Returns:
         float32 [layers, heads, from, to].
     """
-    length = of_layers[0].shape[-1]
+    length = probabilities[0].shape[-1]
     shape = (config.num_layers, config.num_heads, length, length)
     whole = np.full(shape, np.nan, np.float32)
-    for layer, values in enumerate(of_layers):
+    for layer, values in enumerate(probabilities):
         block = layer * config.unique_layers // config.num_layers
         pruned = config.pruned_heads[block] if config.pruned_heads else ()
         whole[layer, [head for head in range(config.num_heads) if head not in pruned]] = values
@@ -210,12 +220,12 @@ def _at_first_places(of_layers: Sequence[np.ndarray], config: BertConfig) -> np.
 
 
 def _in_range(name: str, number: int, count: int) -> int:
-    """Return the number of a layer or head, counted from 0 also where it was counted from the end.
+    """Return the number of a layer or head from 0; a negative number counts from the end.
 
     Raises:
         ValueError: there is no such layer or head.
     """
-    is_whole = isinstance(number, int) and not isinstance(number, bool)
-    if not is_whole or not -count <= number < count:
+    is_integer = isinstance(number, int) and not isinstance(number, bool)
+    if not is_integer or not -count <= number < count:
         raise ValueError(f"`{name}` must be from 0 to {count - 1}. Received: {name}={number!r}")
     return number % count

@@ -1,4 +1,4 @@
-"""Map of texts in the plane: near texts have similar sentence vectors."""
+"""Map of texts in two dimensions: near texts have similar sentence vectors."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from bert_keras.models import BertEncoder
 from bert_keras.predictor import Predictor
 from bert_keras.tokenizers import Tokenizer
 from bert_keras.visualize import figures, projector
-from bert_keras.visualize.picture import Picture, document, escaped
+from bert_keras.visualize.picture import Picture, ThemeName, document, escaped, palette_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 METHODS = ("pca", "tsne")
-MAX_POINTS = 5_000  # of a document that a browser draws quickly
+MAX_POINTS = 5_000  # a browser draws these quickly
 _SHOWN = 300  # characters of a text
-_FEWEST = 5  # texts of t-SNE
-_PERPLEXITY = 30.0  # of t-SNE; van der Maaten & Hinton (2008) recommend 5 to 50
+_FEWEST = 5  # texts for t-SNE
+_PERPLEXITY = 30.0  # van der Maaten & Hinton (2008) recommend 5 to 50
 
 _BODY = """<main>
 <h1>Map of texts</h1>
@@ -34,21 +34,22 @@ _BODY = """<main>
 <ul id="legend" aria-label="labels"></ul>
 <div id="map"><svg id="drawing" role="group" aria-label="map of texts"></svg>
 <div id="tip" role="tooltip" hidden></div></div>
-<p class="how">Point at a mark to read its text. A click on a label hides or shows its texts.</p>
+<p class="how">Point at a mark to read its text; the Tab and arrow keys reach the marks too. Click a
+label to hide or show its texts.</p>
 <noscript><p>This picture needs JavaScript, which is in this file.</p></noscript>
 </main>"""
 
 
 @dataclasses.dataclass(frozen=True, repr=False)
 class EmbeddingMap(Picture):
-    """Texts as points in the plane.
+    """Texts as points in two dimensions.
 
     Attributes:
         texts: the texts.
         labels: a label for each text; None without labels.
-        vectors: their vectors, float32 [texts, size].
-        coordinates: places in the plane, float32 [texts, 2].
-        summary: the method as a line of text.
+        vectors: a vector for each text, float32 [texts, size].
+        coordinates: places of the points, float32 [texts, 2].
+        summary: number of texts and the method, as a line of text.
     """
 
     texts: Sequence[str]
@@ -65,6 +66,7 @@ class EmbeddingMap(Picture):
         names = list(dict.fromkeys(self.labels or ()))
         number = {name: place for place, name in enumerate(names)}
         data = {
+            "colors": figures.COLORS,
             "texts": [_shortened(text) for text in self.texts],
             "names": names,
             "labels": [number[label] for label in self.labels or ()],
@@ -73,12 +75,17 @@ class EmbeddingMap(Picture):
         body = _BODY.format(summary=escaped(self.summary))
         return document("Map of texts", body, "map", data)
 
-    def figure(self) -> Figure:
-        """Return the map as a new figure of Matplotlib; few texts are written beside their points.
+    def figure(self, theme: ThemeName = "light") -> Figure:
+        """Return the map with a legend. Up to 20 texts are written beside their points.
 
-        A legend has the names of the labels.
+        Args:
+            theme: "light" or "dark".
+
+        Raises:
+            UsageError: another theme.
         """
-        return figures.map_figure(self.texts, self.labels, self.coordinates, self.summary)
+        palette = palette_of(theme)
+        return figures.map_figure(self.texts, self.labels, self.coordinates, self.summary, palette)
 
     def save_projector(self, folder: str | os.PathLike[str]) -> Path:
         """Write vectors, texts and labels for TensorBoard's projector.
@@ -104,7 +111,7 @@ def embeddings(
     perplexity: float | None = None,
     seed: int = 0,
 ) -> EmbeddingMap:
-    """Return texts as points in the plane, by scikit-learn's PCA or t-SNE.
+    """Return texts as points in two dimensions, by scikit-learn's PCA or t-SNE.
 
     The same arguments give the same map on the same machine.
 
@@ -112,12 +119,12 @@ def embeddings(
         model: a `SentenceEncoder`, another task or a `Predictor`, whose method `encode` makes the
             vectors; a `BertEncoder` together with `tokenizer`; or vectors, floats [texts, size].
         texts: the texts.
-        labels: a label for each text, which gets a colour and a mark of its own; None for none.
-        method: "pca", the two directions in which the vectors differ most; or "tsne", which keeps
-            near texts together and gives distances between groups no meaning.
-        tokenizer: tokenizer of a `BertEncoder`, or another one than the task holds.
-        perplexity: of t-SNE, the number of neighbours that count, less than the number of texts.
-            None for 30, or for a third of the texts if that is less.
+        labels: a label for each text; None for none. Each label has a colour and a mark.
+        method: "pca" for the two directions in which the vectors differ most; or "tsne", which
+            keeps near texts together. With "tsne", distances between groups have no meaning.
+        tokenizer: tokenizer of a `BertEncoder`, or one to use in place of the task's.
+        perplexity: number of neighbours that count in t-SNE, less than the number of texts. None
+            for 30, or for a third of the texts if that is less.
         seed: seed of t-SNE.
 
     Raises:
@@ -133,11 +140,12 @@ def embeddings(
     names = _checked_labels(labels, len(texts))
     if len(texts) > MAX_POINTS:
         raise ValueError(
-            f"A map has at most {MAX_POINTS:,} texts. Received: {len(texts):,}. Take a sample."
+            f"A map has at most {MAX_POINTS:,} texts. Received: {len(texts):,}. Pass a sample, "
+            "such as random.sample(texts, 5_000)."
         )
     if method == "tsne":
         perplexity = _checked_perplexity(perplexity, len(texts))
-    _sklearn()  # before the vectors, which may take long
+    _decomposition()  # an error before the vectors, which may take long
     vectors = _vectors(model, texts, tokenizer)
     if method == "pca":
         coordinates, summary = _by_pca(vectors)
@@ -240,7 +248,7 @@ def _vectors(model: Any, texts: list[str], tokenizer: Tokenizer | None) -> np.nd
 def _by_pca(vectors: np.ndarray) -> tuple[np.ndarray, str]:
     """Return the two principal components, float32 [texts, 2], and the method as text.
 
-    One text has no direction and a single number has one; the rest is zero.
+    One text gives no component, and vectors of one number give one. The others are zero.
     """
     coordinates = np.zeros((len(vectors), 2), np.float32)
     if len(vectors) == 1:
@@ -249,25 +257,24 @@ def _by_pca(vectors: np.ndarray) -> tuple[np.ndarray, str]:
     centred = vectors.astype(np.float64) - vectors.mean(axis=0, dtype=np.float64)
     if not centred.any():  # PCA would divide by the variance, which is zero
         return coordinates, "PCA; all vectors are equal"
-    pca = _sklearn().PCA(count, svd_solver="full")
+    pca = _decomposition().PCA(count, svd_solver="full")
     coordinates[:, :count] = pca.fit_transform(centred)
     shares = " and ".join(f"{share:.0%}" for share in pca.explained_variance_ratio_)
-    return coordinates, f"PCA; the axes have {shares} of the variance"
+    return coordinates, f"PCA; the axes explain {shares} of the variance"
 
 
 def _by_tsne(vectors: np.ndarray, perplexity: float, seed: int) -> tuple[np.ndarray, str]:
     """Return t-SNE's coordinates, float32 [texts, 2], and the method as text."""
-    _sklearn()
     from sklearn.manifold import TSNE
 
-    # PCA is no start for equal vectors, nor for vectors of one number.
+    # PCA cannot initialise t-SNE for equal vectors, nor for vectors of one number.
     varied = min(2, *vectors.shape) == 2 and np.ptp(vectors, axis=0).any()
     tsne = TSNE(2, perplexity=perplexity, init="pca" if varied else "random", random_state=seed)
     coordinates = tsne.fit_transform(vectors).astype(np.float32)
     return coordinates, f"t-SNE with perplexity {perplexity:.3g} and seed {seed}"
 
 
-def _sklearn() -> Any:
+def _decomposition() -> Any:
     """Return `sklearn.decomposition`.
 
     Raises:

@@ -20,8 +20,8 @@ class EncodedText:
     """A text as the input of a model.
 
     Attributes:
-        tokens: the pieces, as in the vocabulary.
-        labels: the pieces for people. "##" marks a piece that continues a word.
+        tokens: the tokens, as in the vocabulary.
+        labels: the tokens as people read them. "##" marks one that continues a word.
         is_special: True for each token that the tokenizer added, such as [CLS].
         inputs: inputs of the model by name, int32 [1, tokens].
         cut: number of tokens that were cut off, because the text is too long.
@@ -57,8 +57,9 @@ def encode(
         tokenizer: tokenizer of the model.
         text: the text.
         pair: a second text; None for a single text.
-        max_length: most tokens, [CLS] and [SEP] included; None for all positions of the model.
-        inputs: symbolic inputs of the model that runs. Its names are the inputs to make.
+        max_length: maximum number of tokens with [CLS] and [SEP]; None for all positions of the
+            model.
+        inputs: symbolic inputs of the model, whose names choose the inputs to make.
 
     Raises:
         TypeError: a text is no string, or the model is neither a task nor an encoder.
@@ -110,10 +111,10 @@ def tokenizer_of(model: Any, tokenizer: Tokenizer | None) -> Tokenizer:
 
 
 def _labels(encoding: Encoding, tokenizer: Tokenizer, texts: list[str]) -> list[str]:
-    """Return each piece as people read it.
+    """Return each token as people read it.
 
-    A piece of WordPiece is shown as it is. Pieces of byte-level BPE and SentencePiece have signs of
-    their own for spaces and bytes. Their part of the text is shown instead.
+    A WordPiece token is its own label. Tokens of byte-level BPE and SentencePiece have special
+    characters for spaces and bytes. Their label is their part of the text.
     """
     if tokenizer.lowercase is not None:  # WordPiece
         return [_visible(token) for token in encoding.tokens]
@@ -121,8 +122,7 @@ def _labels(encoding: Encoding, tokenizer: Tokenizer, texts: list[str]) -> list[
     number, previous = 0, None
     for place, token in enumerate(encoding.tokens):
         if encoding.special_tokens_mask[place]:
-            # The first text ends at the first special token behind its pieces.
-            number += previous is not None and number == 0
+            number = 1 if encoding.ids[place] == tokenizer.sep_id else number
             previous = None
             labels.append(_visible(token))
             continue
@@ -136,5 +136,5 @@ def _labels(encoding: Encoding, tokenizer: Tokenizer, texts: list[str]) -> list[
 
 
 def _visible(token: str) -> str:
-    """Return a token in one line, with a sign for one that has no visible character."""
+    """Return a token in one line; "␣" for a token without a visible character."""
     return " ".join(printable(token).split()) or "␣"

@@ -1,4 +1,4 @@
-"""Gradient of a number with respect to an array, by the differentiation of the active backend."""
+"""Gradients of a function of an array, by the automatic differentiation of the backend."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from keras import ops
 def value_and_gradient(
     function: Callable[[Any], Any], x: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return what a function gives for an array, and the gradient of the sum of that.
+    """Return the value of a function of an array, and the gradient of the sum of the value.
 
     Args:
-        function: from a tensor to a tensor of floats. It is called eagerly, and once.
+        function: a function from a tensor to a tensor of floats. It is called once, eagerly.
         x: floats of any shape.
 
     Returns:
-        The function's value, and the gradient: float32 of the shape of `x`.
+        The value, float32; and the gradient, float32 of the shape of `x`.
 
     Raises:
-        NotImplementedError: the backend of Keras is another than TensorFlow, JAX and PyTorch.
+        NotImplementedError: the Keras backend is not TensorFlow, JAX or PyTorch.
     """
     backend = keras.backend.backend()
     if backend == "tensorflow":
@@ -41,7 +41,7 @@ def value_and_gradient(
 
 
 def _by_tensorflow(function: Callable[[Any], Any], x: np.ndarray) -> tuple[Any, Any]:
-    """Return value and gradient by a tape that watches `x` alone."""
+    """Return value and gradient by a tape that watches only `x`."""
     import tensorflow as tf
 
     tensor = tf.constant(x, tf.float32)
@@ -52,7 +52,7 @@ def _by_tensorflow(function: Callable[[Any], Any], x: np.ndarray) -> tuple[Any, 
 
 
 def _by_jax(function: Callable[[Any], Any], x: np.ndarray) -> tuple[Any, Any]:
-    """Return value and gradient by `jax.vjp`, which does not trace for compilation."""
+    """Return value and gradient by `jax.vjp`, which runs the function without compiling it."""
     import jax
 
     value, backward = jax.vjp(function, jax.numpy.asarray(x, "float32"))
@@ -71,5 +71,5 @@ def _by_torch(function: Callable[[Any], Any], x: np.ndarray) -> tuple[Any, Any]:
 
 
 def _array(tensor: Any) -> np.ndarray:
-    """Return a tensor as float32 of NumPy."""
+    """Return a tensor as a NumPy array of float32."""
     return np.asarray(ops.convert_to_numpy(ops.cast(tensor, "float32")))

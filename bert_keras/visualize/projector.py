@@ -1,8 +1,7 @@
 """Files of TensorBoard's projector, which shows vectors in two or three dimensions.
 
-`tensorboard --logdir FOLDER` finds `projector_config.pbtxt`, which names the other two files. A
-table of texts with one column has no header, and a table with several has one: so the projector
-reads them.
+`tensorboard --logdir FOLDER` finds `projector_config.pbtxt`, which names the other two files. The
+projector expects a header in the table of texts only if the table has several columns.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ _CONFIG = f"""embeddings {{
   metadata_path: "{TEXTS}"
 }}
 """
-_EMPTY = "(empty)"  # the projector skips an empty line, and all later texts would be one too early
+_EMPTY = "(empty)"  # the projector skips an empty line, and shifts all later texts by one
 
 
 def write(

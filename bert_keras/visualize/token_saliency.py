@@ -1,4 +1,4 @@
-"""Scores of tokens: how much each of them speaks for a label of a classifier."""
+"""Scores of tokens: how much each token speaks for a label of a classifier."""
 
 from __future__ import annotations
 
@@ -19,27 +19,27 @@ from bert_keras.tokenizers import Tokenizer
 from bert_keras.visualize import figures
 from bert_keras.visualize.encoded_text import encode, tokenizer_of
 from bert_keras.visualize.gradients import value_and_gradient
-from bert_keras.visualize.picture import Picture, document, escaped
+from bert_keras.visualize.picture import Picture, ThemeName, document, escaped, palette_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 METHODS = ("integrated_gradients", "gradient_x_input")
-_TOKENS_AT_ONCE = 4096  # in a batch of gradients, which bounds the memory
+_TOKENS_AT_ONCE = 4096  # in a batch of gradients; it limits the memory
 
 
 @dataclasses.dataclass(frozen=True, repr=False)
 class SaliencyPicture(Picture):
-    """Tokens of a text, coloured by how much each of them speaks for a label.
+    """Tokens of a text, coloured by how much each token speaks for a label.
 
     Attributes:
-        tokens: the pieces, as in the vocabulary.
-        labels: the pieces for people. "##" marks a piece that continues a word.
+        tokens: the tokens, as in the vocabulary.
+        labels: the tokens as people read them. "##" marks one that continues a word.
         scores: score of each token, float32 [tokens]. A positive score speaks for the label, a
             negative one against it.
         label: name of the label.
         logit: the model's logit of the label.
-        probability: its probability; None for a regression, whose logit is the number.
+        probability: its probability; None for a regression, where the logit is the answer.
         how: name of the method.
         note: a sentence about tokens that were cut off; "" if there are none.
     """
@@ -57,7 +57,7 @@ class SaliencyPicture(Picture):
 
     @property
     def headline(self) -> str:
-        """The label and its probability as a line of text."""
+        """The label and its probability, or the number of a regression, as a line of text."""
         if self.probability is None:
             return f"{self.label}: {self.logit:.3f}"
         return f"{self.label}: {self.probability:.1%}"
@@ -87,17 +87,25 @@ class SaliencyPicture(Picture):
 <p class="headline">{escaped(self.headline)}</p>
 <ul class="legend" aria-label="legend"><li><span class="key for">+</span> for the label</li>
 <li><span class="key against">−</span> against it</li>
-<li class="how">{escaped(self.how)}; a stronger colour is a larger share</li></ul>
+<li class="how">{escaped(self.how)}; a stronger colour is a larger score</li></ul>
 {note}<ol class="tokens" aria-label="tokens">
 {tokens}
 </ol>
 </main>"""
         return document(f"Saliency: {self.label}", body, "saliency")
 
-    def figure(self) -> Figure:
-        """Return the picture as a new figure of Matplotlib."""
+    def figure(self, theme: ThemeName = "light") -> Figure:
+        """Return the tokens in lines, each with its colour and score.
+
+        Args:
+            theme: "light" or "dark".
+
+        Raises:
+            UsageError: another theme.
+        """
+        palette = palette_of(theme)
         return figures.saliency_figure(
-            self.labels, self.scores, self.shares, self.headline, self.how, self.note
+            self.labels, self.scores, self.shares, self.headline, self.how, self.note, palette
         )
 
 
@@ -124,18 +132,18 @@ def saliency(
 ) -> SaliencyPicture:
     """Return how much each token speaks for a label, by gradients of the label's logit.
 
-    The gradients are those with respect to the tokens' vectors in the token table.
+    The gradients are taken with respect to the token embeddings.
 
-    "integrated_gradients" (Sundararajan et al., 2017): the mean gradient on the way from a text of
-    [MASK] to this text, times the difference of the two vectors. The scores add up to the logit of
-    this text minus that of the text of [MASK], within the error of `steps`. [CLS] and [SEP] are in
-    both texts and have the score 0.
+    "integrated_gradients" (Sundararajan et al., 2017): the mean gradient on the line from a text of
+    [MASK] tokens to this text, times the difference of the two embeddings. The scores add up to the
+    logit of this text minus the logit of the masked text; more `steps` make the sum more exact.
+    [CLS] and [SEP] are in both texts and have the score 0.
 
-    "gradient_x_input" (Shrikumar et al., 2017): the gradient at this text, times the vector. It is
-    quicker, and a poor guide to the effect of leaving a token out: a normalisation follows the
-    table, so the length of a vector says little. docs/pictures.md compares the two.
+    "gradient_x_input" (Shrikumar et al., 2017): the gradient at this text, times the embedding. It
+    is quicker, but predicts poorly what happens without a token: a normalisation follows the
+    embedding, so the length of its vector says little. docs/pictures.md compares the two methods.
 
-    Both describe the model near this text; they are no proof of a cause.
+    Both methods describe the model near this text. Neither proves a cause.
 
     Args:
         classifier: a `SequenceClassifier`, or a `Predictor` of one. Its prompt is put before the
@@ -144,9 +152,9 @@ def saliency(
         pair: a second text for a classifier of pairs; None for a single text.
         label: name or number of the label; None for the most probable one.
         method: "integrated_gradients" or "gradient_x_input".
-        steps: number of places on the way at which "integrated_gradients" takes the gradient.
+        steps: number of points on the line where "integrated_gradients" takes the gradient.
         tokenizer: tokenizer of the classifier; None for the one that it holds.
-        max_length: most tokens; the text is cut behind them. None for the classifier's.
+        max_length: maximum number of tokens; a longer text is cut off. None for the classifier's.
 
     Raises:
         TypeError: the model is no `SequenceClassifier`, or a text is no string.
@@ -170,55 +178,56 @@ def saliency(
     logits = ops.convert_to_numpy(outputs[features.LABEL])[0]
     number = int(logits.argmax()) if number is None else number
     ids = row.inputs[features.TOKEN_IDS]
-    vectors = _rows(task, ids)
+    vectors = _token_embeddings(task, ids)
     if method == "integrated_gradients":
         masked = np.where(row.is_special, ids, np.int32(tokenizer.mask_id))
-        difference = vectors - _rows(task, masked)
-        shares = (np.arange(steps) + 0.5) / steps  # the middles of equal parts of the way
-        places = vectors - (1 - shares[:, None, None].astype(np.float32)) * difference
+        difference = vectors - _token_embeddings(task, masked)
+        shares = (np.arange(steps) + 0.5) / steps  # the midpoints of equal parts of the line
+        points = vectors - (1 - shares[:, None, None].astype(np.float32)) * difference
         how = f"integrated gradients from {tokenizer.scheme.mask}"
     else:
-        difference, places, how = vectors, vectors, "gradient × input"
-    gradient = _gradients(task, row.inputs, places, number).mean(axis=0)
+        difference, points, how = vectors, vectors, "gradient × input"
+    gradient = _gradients(task, row.inputs, points, number).mean(axis=0)
     problem, names = task.options["problem"], task.options["labels"]
-    chances = None if problem == REGRESSION else probabilities(logits[None], problem)[0]
+    is_regression = problem == REGRESSION
+    scores = None if is_regression else probabilities(logits[None], problem)[0]
     return SaliencyPicture(
         tokens=row.tokens,
         labels=row.labels,
         scores=(gradient * difference[0]).sum(axis=-1),
         label=str(names[number]),
         logit=float(logits[number]),
-        probability=None if chances is None else float(chances[number]),
+        probability=None if scores is None else float(scores[number]),
         how=how,
         note=row.note,
     )
 
 
-def _rows(task: SequenceClassifier, ids: np.ndarray) -> np.ndarray:
-    """Return the rows of the token table for ids: float32 [1, tokens, width]."""
+def _token_embeddings(task: SequenceClassifier, ids: np.ndarray) -> np.ndarray:
+    """Return the embeddings of token ids: float32 [1, tokens, width]."""
     rows = task.encoder.embeddings.token(ids)
     return ops.convert_to_numpy(ops.cast(rows, "float32"))
 
 
 def _gradients(
-    task: SequenceClassifier, inputs: dict[str, np.ndarray], places: np.ndarray, number: int
+    task: SequenceClassifier, inputs: dict[str, np.ndarray], points: np.ndarray, number: int
 ) -> np.ndarray:
-    """Return the gradients of a label's logit for vectors in place of those of the tokens.
+    """Return the gradients of a label's logit at vectors that replace the token embeddings.
 
     Args:
         task: the classifier.
         inputs: its inputs by name, int32 [1, tokens].
-        places: vectors, float32 [places, tokens, width].
+        points: the vectors, float32 [points, tokens, width].
         number: number of the label.
 
     Returns:
-        float32 [places, tokens, width].
+        float32 [points, tokens, width].
     """
-    together = max(1, _TOKENS_AT_ONCE // places.shape[1])
+    batch_size = max(1, _TOKENS_AT_ONCE // points.shape[1])
     gradients = []
-    for start in range(0, len(places), together):
-        some = places[start : start + together]
-        rows = {name: np.repeat(values, len(some), axis=0) for name, values in inputs.items()}
+    for start in range(0, len(points), batch_size):
+        batch = points[start : start + batch_size]
+        rows = {name: np.repeat(values, len(batch), axis=0) for name, values in inputs.items()}
 
         def logit_of(vectors: Any, rows: dict[str, np.ndarray] = rows) -> Any:
             """Return the label's logit of each row, a tensor [rows]."""
@@ -226,12 +235,12 @@ def _gradients(
                 outputs: Any = task(rows, training=False)
             return outputs[features.LABEL][:, number]
 
-        gradients.append(value_and_gradient(logit_of, some)[1])
+        gradients.append(value_and_gradient(logit_of, batch)[1])
     return np.concatenate(gradients)
 
 
 def _check_method(method: str, steps: int) -> None:
-    """Raise `ValueError` for an unknown method, or for fewer steps than one."""
+    """Raise `ValueError` for an unknown method, or for fewer than one step."""
     if method not in METHODS:
         raise ValueError(f"`method` must be one of {', '.join(METHODS)}. Received: {method!r}")
     if not isinstance(steps, int) or isinstance(steps, bool) or steps < 1:

@@ -165,7 +165,7 @@ def test_of_many_rows_a_sample_is_measured(tmp_path: Path, monkeypatch) -> None:
 def test_the_reliability_of_probabilities(tmp_path: Path, monkeypatch) -> None:
     found = Evaluation({"f1": 0.9}, [], confidences=(np.array([0.95, 0.95]), np.array([1, 0])))
     report, _ = _finish(tmp_path, monkeypatch, [_result(0, f1=0.9)], found)
-    assert "Expected calibration error: **0.4500** of 2 answers in 10 bins" in report
+    assert "Expected calibration error: **0.4500** of 2 predictions in 10 bins" in report
     alternative = "Reliability diagram: the expected calibration error is 0.4500"
     assert f"![{alternative}](reliability.png)" in report
     assert (tmp_path / "reliability.png").is_file()

@@ -191,7 +191,7 @@ def test_lengths_beside_their_limit(tmp_path: Path, figures: list) -> None:
     assert len(other.patches) <= 62
     limits = [round(bar.get_x(), 6) for bar in other.patches]
     assert other.lines[0].get_xdata()[0] in limits
-    assert "the last bar has all rows from" in other.get_xlabel()
+    assert "; the last bar: " in other.get_xlabel()
     assert "last bar" not in axes.get_xlabel()
 
 

@@ -30,7 +30,7 @@ def test_principal_components() -> None:
     np.testing.assert_allclose(np.abs(found.coordinates), np.abs(expected), atol=1e-5)
     shares = values[:2] ** 2 / (values**2).sum()
     assert found.summary == (
-        f"12 texts; PCA; the axes have {shares[0]:.0%} and {shares[1]:.0%} of the variance"
+        f"12 texts; PCA; the axes explain {shares[0]:.0%} and {shares[1]:.0%} of the variance"
     )
     np.testing.assert_array_equal(found.vectors, VECTORS)
 

@@ -59,6 +59,17 @@ def test_pieces_of_bytes_are_shown_as_text(tmp_path: Any) -> None:
     assert set(row.inputs) == {"token_ids", "padding_mask"}
 
 
+def test_an_empty_first_text(tmp_path: Any) -> None:
+    """The labels of the second text come from the second text."""
+    byte_level().save_model(str(tmp_path))
+    tokenizer = Tokenizer.from_preset(tmp_path)
+    config = TINY.replace(vocab_size=tokenizer.vocab_size, max_positions=40, num_segments=0)
+    encoder = BertEncoder(config)
+    row = encode(encoder, tokenizer, "", "au lait", None, encoder.inputs)
+    words = [label for label, flag in zip(row.labels, row.is_special, strict=True) if not flag]
+    assert "".join(words).replace("##", "") == "aulait"
+
+
 def test_the_tokenizer_of_a_task_or_of_the_caller() -> None:
     task = classifier()
     assert tokenizer_of(task, None) is TOKENIZER

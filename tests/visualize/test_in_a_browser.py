@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bert_keras.visualize import attention, embeddings
+from bert_keras.visualize import AttentionPicture, attention, embeddings
 from tests.visualize.pictures import HOSTILE, classifier, one_backend, page
 
 TEXT = "ab c d"
@@ -29,7 +29,7 @@ def test_hovering_shows_the_lines_of_a_token(file: Path, scheme: Any) -> None:
         everything = opened.locator("#drawing path").count()
         opened.locator("#from button").nth(1).hover()
         status = opened.locator("#status").inner_text()
-        assert re.match(r"“a” attends to: .* \d\.\d\d", status)
+        assert re.match(r"“\u2068a\u2069” attends to: “.*” \d\.\d\d", status)
         lines = opened.locator("#drawing path").count()
         assert 0 < lines <= len(names) < everything
         opened.locator("#to button").nth(2).focus()
@@ -49,13 +49,34 @@ def test_layers_and_heads_are_chosen(file: Path) -> None:
         )
         opened.keyboard.press("ArrowDown")
         assert opened.locator("#layer").input_value() == "1"
-        assert opened.evaluate("document.activeElement.title") == "layer 1, head 1"
+        assert opened.evaluate("document.activeElement.title") == "Layer 1, head 1"
         opened.locator("#head").select_option("")
         assert opened.locator('#overview [aria-pressed="true"]').count() == 2
         opened.locator("#special").check()
         assert opened.locator("#from button").first.is_hidden()
         width = opened.evaluate("document.documentElement.scrollWidth")
         assert width <= 390
+
+
+@one_backend
+def test_layers_and_heads_count_from_zero(file: Path) -> None:
+    with page(file) as opened:
+        for name in ("#layer", "#head"):
+            options = opened.locator(f"{name} option").all_inner_texts()
+            assert [text for text in options if text.isdigit()] == ["0", "1"]
+        assert opened.locator("#overview .name").all_inner_texts() == ["", *"0101"]
+        assert opened.locator("#overview button").first.get_attribute("title") == "Layer 0, head 0"
+        assert "Layer 0 is the first" in opened.locator(".how").first.inner_text()
+
+
+def test_attention_without_lines_says_so(tmp_path: Path) -> None:
+    tokens = ["[CLS]", *["a"] * 59]
+    attentions = np.full((1, 1, 60, 60), 1 / 60, np.float32)
+    picture = AttentionPicture(tokens, tokens, [True, *[False] * 59], attentions, 0, 0)
+    with page(picture.save(tmp_path / "a.html")) as opened:
+        assert opened.locator("#status").inner_text().startswith("Every probability here is below")
+        opened.locator("#from button").nth(1).hover()
+        assert opened.locator("#drawing path").count() == 60
 
 
 @one_backend
@@ -67,7 +88,7 @@ def test_two_pictures_in_one_notebook(tmp_path: Path) -> None:
         for number in range(2):
             frame = opened.frame_locator("iframe").nth(number)
             frame.locator("#from button").nth(1).hover()
-            assert "“a” attends to" in frame.locator("#status").inner_text()
+            assert "“\u2068a\u2069” attends to" in frame.locator("#status").inner_text()
 
 
 @one_backend
@@ -85,6 +106,12 @@ def test_hovering_shows_a_text(tmp_path: Path) -> None:
         opened.locator("#legend button").first.click()
         assert points.first.is_hidden()
         assert points.nth(1).is_visible()
+        # The Tab key reaches a point that is shown, and the arrow keys the next one.
+        opened.locator("#legend button").last.focus()
+        opened.keyboard.press("Tab")
+        assert opened.locator("#tip").inner_text() == "x\ntext 1"
+        opened.keyboard.press("ArrowRight")
+        assert opened.locator("#tip").inner_text() == "x\ntext 3"
         opened.locator("#find").fill("text 11")
         assert opened.locator("#found").inner_text() == "1 of 12 texts"
         assert opened.locator("#drawing path.faint").count() == 11

@@ -53,6 +53,27 @@ def test_a_file_by_its_ending(picture: Picture, tmp_path: Path) -> None:
     assert not (tmp_path / "a.pdf").exists()
 
 
+@one_backend
+def test_a_theme(picture: Picture, tmp_path: Path) -> None:
+    """The background of a PNG and an SVG follows the theme; the default is light."""
+    from matplotlib.image import imread
+
+    theme: Any
+    for theme, background in ((None, "#ffffff"), ("light", "#ffffff"), ("dark", "#14171d")):
+        corner = imread(picture.save(tmp_path / "a.png", theme=theme))[0, 0, :3]
+        assert "#" + bytes(np.rint(255 * corner).astype(np.uint8)).hex() == background
+        assert f"fill: {background}" in picture.save(tmp_path / "a.svg", theme=theme).read_text()
+    wrong: Any = "black"
+    for name in ("b.png", "b.html"):
+        with pytest.raises(UsageError, match="`theme` must be 'light' or 'dark'"):
+            picture.save(tmp_path / name, theme=wrong)
+    with pytest.raises(UsageError, match="follows the light or dark setting of the browser"):
+        picture.save(tmp_path / "b.html", theme="dark")
+    with pytest.raises(UsageError, match="`theme` must be"):
+        picture.figure(wrong)
+    assert not list(tmp_path.glob("b.*"))
+
+
 class _Elements(HTMLParser):
     """The names of a document's elements, and those of their attributes."""
 

@@ -1,6 +1,6 @@
-// The attention view: the tokens twice, with lines from each token to the tokens that it reads.
+// The attention view: the tokens twice, with lines from each token to those that it attends to.
 
-import { drawLines } from "./attention_lines.js";
+import { drawLines, FAINTEST } from "./attention_lines.js";
 import { makeOverview } from "./attention_overview.js";
 import { AttentionWeights, looksSpecial } from "./attention_weights.js";
 import { chooser, roving } from "./controls.js";
@@ -9,13 +9,14 @@ import { codePoints, count, percent } from "./text.js";
 
 const LEAST = 0.01; // weights below this get no number
 const NAMED = 5; // tokens in the sentence about a token
-const MOST_TOKENS = 256; // the server reads no more
+const MOST_TOKENS = 256; // limit of the server for this view
 const WIDEST = 14; // characters of a token; longer ones are cut off
 
-const last = { layer: 0, head: 0, specials: true }; // kept from text to text
+// The choices of the reader, which stay for the next text. Layers and heads count from 0.
+const last = { layer: 0, head: 0, specials: true };
 
 /** Return the element for a reply of the attention interface. */
-export function showAttention(reply) {
+export function showAttention(reply, model) {
   const weights = new AttentionWeights(reply);
   const { tokens } = weights;
   const isSpecial = tokens.map(looksSpecial);
@@ -41,7 +42,7 @@ export function showAttention(reply) {
       tokenButton(token, isSpecial[index], { side, index }),
     );
     roving(buttons);
-    const name = side === "from" ? "Tokens that read" : "Tokens that are read";
+    const name = side === "from" ? "From these tokens" : "To these tokens";
     const label = `${name}; the arrow keys move among them`;
     const element = make("div", { class: `column ${side}`, role: "group", "aria-label": label });
     element.append(...buttons);
@@ -104,10 +105,14 @@ export function showAttention(reply) {
         button.setAttribute("aria-pressed", isSame(here, pinned));
       });
     }
-    sentence.textContent = target
-      ? describe(target, values)
-      : "Point at a token to see its lines alone. Click it to keep them.";
-    drawCanvas();
+    const lines = drawCanvas();
+    sentence.textContent = target ? describe(target, values) : help(lines);
+  }
+
+  function help(lines) {
+    if (lines) return "Point at a token to see only its lines. Click it to keep them.";
+    const least = percent(FAINTEST);
+    return `Every weight here is below ${least}, so there are no lines. Point at a token to see its weights.`;
   }
 
   function describe({ side, index }, values) {
@@ -119,21 +124,25 @@ export function showAttention(reply) {
       .sort((a, b) => b.value - a.value)
       .slice(0, NAMED)
       .map(({ value, token }) => `${quote(token)} ${percent(value)}`);
-    const verb = side === "from" ? "reads" : "is read by";
+    const verb = side === "from" ? "attends to" : "gets attention from";
     return `${quote(tokens[index])} ${verb} ${best.join(", ") || "no token with 1% or more"}`;
   }
 
+  /** Draw the lines of the chosen token or of all; return how many there are. */
   function drawCanvas() {
     const target = pointed ?? pinned;
     const targets = target ? [target] : tokens.map((_, index) => ({ side: "from", index }));
-    const lines = targets.flatMap((one) =>
-      weightsAt(one).map((weight, other) =>
-        one.side === "from"
-          ? { from: one.index, to: other, weight }
-          : { from: other, to: one.index, weight },
-      ),
-    );
+    const lines = targets
+      .flatMap((one) =>
+        weightsAt(one).map((weight, other) =>
+          one.side === "from"
+            ? { from: one.index, to: other, weight }
+            : { from: other, to: one.index, weight },
+        ),
+      )
+      .filter(({ weight }) => weight >= FAINTEST);
     drawLines(canvas, tokens.length, lines, target !== null);
+    return lines.length;
   }
 
   function onTheme() {
@@ -156,7 +165,7 @@ export function showAttention(reply) {
   return make(
     "div",
     { class: "attention", style: { "--tokens": tokens.length } },
-    overviewSection(weights, overview),
+    overviewSection(weights, overview, model),
     make(
       "section",
       { class: "head-view", "aria-label": "Lines of one head" },
@@ -165,7 +174,7 @@ export function showAttention(reply) {
         { class: "row head-controls" },
         layers.element,
         heads.element,
-        make("label", { class: "check" }, specials, "Special tokens"),
+        make("label", { class: "check" }, specials, "Show special tokens"),
       ),
       sentence,
       make(
@@ -183,23 +192,28 @@ function isSame(one, other) {
   return Boolean(one && other) && one.side === other.side && one.index === other.index;
 }
 
-function overviewSection(weights, overview) {
+function overviewSection(weights, overview, model) {
   const title = `${count(weights.layers, "layer")} with ${count(weights.heads, "head")} each`;
   const section = make(
     "section",
     { class: "overview", "aria-label": "All heads" },
     make("h2", { text: title }),
     overview.element,
-    make("p", { class: "hint", text: "A row for each layer, a square for each head." }),
     make("p", {
       class: "hint",
-      text: "In a square, each row is a token that reads, and each column a token that is read.",
+      text:
+        "Each row is a layer, each square a head. Layer 0 is the first, right after the " +
+        "embeddings. Choose a square to see the lines of its head.",
+    }),
+    make("p", {
+      class: "hint",
+      text: "In a square, each row is a token, and each column a token that it attends to.",
     }),
   );
-  if (weights.tokens.length >= MOST_TOKENS) {
-    section.append(
-      make("p", { class: "hint", text: `This view reads at most ${MOST_TOKENS} tokens.` }),
-    );
+  const most = Math.min(MOST_TOKENS, model.max_length ?? MOST_TOKENS);
+  if (weights.tokens.length >= most) {
+    const text = `This view has at most ${count(most, "token")}. The rest of a longer text is cut off.`;
+    section.append(make("p", { class: "hint", text }));
   }
   return section;
 }
@@ -207,7 +221,7 @@ function overviewSection(weights, overview) {
 function numbers(label, amount, changed) {
   const options = Array.from({ length: amount }, (_, index) => ({
     value: String(index),
-    name: String(index + 1),
+    name: String(index),
   }));
   return chooser(label, options, "0", (chosen) => changed(Number(chosen)));
 }

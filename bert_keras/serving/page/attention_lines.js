@@ -2,15 +2,15 @@
 
 import { themeColour } from "./dom.js";
 
+export const FAINTEST = 0.02; // weights below this get no line: they would hide the others
 const ROW = 24; // pixels, as in attention.css
-const FAINTEST = 0.02; // weights below this get no line: they would hide the others
 const TALLEST = 16000; // pixels; browsers limit the height of a canvas
 
 /**
  * Draw lines from tokens on the left to tokens on the right.
  *
- * `lines`: `[{from, to, weight}]`, weights from 0 to 1. `alone`: whether these are the lines of a
- * single token. They are few, so that faint ones may be stronger.
+ * `lines`: `[{from, to, weight}]`, weights from 0 to 1. `alone`: true for the lines of one token,
+ * which are few and can be stronger.
  */
 export function drawLines(canvas, tokens, lines, alone) {
   if (!canvas.isConnected) return;
@@ -23,7 +23,6 @@ export function drawLines(canvas, tokens, lines, alone) {
   context.scale(ratio, ratio);
   context.strokeStyle = themeColour("--accent");
   for (const { from, to, weight } of lines) {
-    if (weight < FAINTEST) continue;
     const [start, end] = [(from + 0.5) * ROW, (to + 0.5) * ROW];
     context.globalAlpha = alone ? 0.15 + 0.85 * weight ** 0.6 : 0.9 * weight;
     context.lineWidth = alone ? 1 + 3 * weight : 1.5;

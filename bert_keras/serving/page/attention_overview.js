@@ -1,4 +1,4 @@
-// All heads as small pictures: a row is a layer, a dark square a token pair with a high weight.
+// All heads as small pictures: a row for each layer, a column for each head, both from 0.
 
 import { roving } from "./controls.js";
 import { make, themeColour } from "./dom.js";
@@ -21,13 +21,13 @@ export function makeOverview(weights, chosen) {
   });
   grid.append(make("span", { class: "corner", "aria-hidden": "true" }));
   for (let head = 0; head < weights.heads; head += 1) {
-    grid.append(make("span", { class: "axis", "aria-hidden": "true", text: head + 1 }));
+    grid.append(make("span", { class: "axis", "aria-hidden": "true", text: head }));
   }
   for (let layer = 0; layer < weights.layers; layer += 1) {
-    grid.append(make("span", { class: "axis", "aria-hidden": "true", text: layer + 1 }));
+    grid.append(make("span", { class: "axis", "aria-hidden": "true", text: layer }));
     for (let head = 0; head < weights.heads; head += 1) {
       const canvas = make("canvas");
-      const name = `Layer ${layer + 1}, head ${head + 1}`;
+      const name = `Layer ${layer}, head ${head}`;
       const button = make(
         "button",
         {

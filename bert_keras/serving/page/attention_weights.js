@@ -38,7 +38,11 @@ export class AttentionWeights {
   }
 }
 
-/** Return whether a token is a special one by its form: [CLS], <s>. */
+/**
+ * Return whether a token looks like one that the tokenizer added: [CLS], [SEP], <s>.
+ *
+ * [UNK] and [MASK] stand for a part of the text, and are not special here.
+ */
 export function looksSpecial(token) {
-  return /^(\[[A-Za-z0-9_]+\]|<[/a-z]+>)$/.test(token);
+  return /^(\[[A-Za-z0-9_]+\]|<[/a-z]+>)$/.test(token) && !/^[[<](unk|mask)[\]>]$/i.test(token);
 }

@@ -6,11 +6,12 @@ import { count, decimal, percent } from "./text.js";
 const SHOWN = 8; // bars before "Show all"
 
 /**
- * A list of bars. `items`: `[{name, value, shown, chosen}]`; `value` from 0 to 1 is the length of
- * the bar, `shown` the number beside it.
+ * A list of bars. `items`: `[{name, value, shown, chosen, note}]`; `value` from 0 to 1 is the length
+ * of the bar, `shown` the number beside it, `note` a word after the name. More than `most` bars are
+ * behind a button.
  */
-export function barList(items, { most = SHOWN, ordered = true } = {}) {
-  const list = make(ordered ? "ol" : "ul", { class: "bars" });
+export function barList(items, { most = SHOWN } = {}) {
+  const list = make("ol", { class: "bars" });
   const rows = items.map((item) => barRow(item));
   // One more bar takes no more room than a button.
   const first = rows.length > most + 1 ? most : rows.length;
@@ -30,11 +31,19 @@ export function barList(items, { most = SHOWN, ordered = true } = {}) {
   return make("div", {}, list, more);
 }
 
-function barRow({ name, value, shown, chosen, note }) {
+function barRow(item) {
+  return make("li", { class: item.chosen ? "bar chosen" : "bar" }, ...barParts(item));
+}
+
+/** A bar as a button; `properties` are those of `make`. */
+export function barButton(name, score, properties) {
+  const parts = barParts({ name, value: score, shown: percent(score) });
+  return make("button", { type: "button", class: "bar", ...properties }, ...parts);
+}
+
+function barParts({ name, value, shown, note }) {
   const width = `${100 * Math.min(1, Math.max(0, value))}%`;
-  return make(
-    "li",
-    { class: chosen ? "bar chosen" : "bar" },
+  return [
     make(
       "span",
       { class: "bar-name", dir: "auto" },
@@ -47,7 +56,15 @@ function barRow({ name, value, shown, chosen, note }) {
       { class: "track", "aria-hidden": "true" },
       make("span", { class: "fill", style: { width } }),
     ),
-  );
+  ];
+}
+
+/** Mark the chosen one of several buttons. */
+export function markChosen(buttons, index) {
+  buttons.forEach((button, place) => {
+    button.classList.toggle("chosen", place === index);
+    button.setAttribute("aria-pressed", place === index);
+  });
 }
 
 /** The large line above an answer. */

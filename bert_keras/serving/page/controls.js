@@ -113,19 +113,21 @@ export function tabList(label, tabs, opened) {
   };
 }
 
-/** Copy a text, also where the browser offers no clipboard (a page without HTTPS). */
-export async function copyText(text) {
+/** Copy a text, and return whether that worked. A page without HTTPS has no `navigator.clipboard`. */
+async function copyText(text) {
   try {
     await navigator.clipboard.writeText(text);
+    return true;
   } catch {
     const area = make("textarea", { class: "only-read" });
     area.value = text;
     const focused = document.activeElement;
     document.body.append(area);
     area.select();
-    document.execCommand("copy");
+    const done = document.execCommand("copy");
     area.remove();
     focused?.focus();
+    return done;
   }
 }
 
@@ -133,9 +135,9 @@ export async function copyText(text) {
 export function copyButton(name, text) {
   const button = make("button", { type: "button", class: "small", text: name });
   button.addEventListener("click", async () => {
-    await copyText(text());
-    button.textContent = "Copied";
-    announce("Copied");
+    const message = (await copyText(text())) ? "Copied" : "The browser does not allow copying";
+    button.textContent = message;
+    announce(message);
     setTimeout(() => (button.textContent = name), 1500);
   });
   return button;

@@ -6,8 +6,8 @@ import { copyButton, switcher } from "./controls.js";
 import { make } from "./dom.js";
 import { readsPairs } from "./modes.js";
 
-// Characters that are invisible or change the direction of a line. Written as escapes, the code
-// that people see is the code that runs.
+// Characters that are invisible or change the direction of a line. As escapes they are visible, so
+// that people see all of the code that runs.
 const INVISIBLE = /[\u007f-\u009f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]/g;
 
 /** Return a value as JSON. For texts, numbers and lists of them, this is also valid Python. */
@@ -39,12 +39,12 @@ export function publicRequest(mode, values, model) {
 
 function predictBody(mode, values, model) {
   if (!mode.request) {
-    // The inputs of a model of someone else are known by name only.
+    // Only the names of the inputs are known of a SavedModel that other code wrote.
     const names = model.inputs?.length ? model.inputs : ["text"];
     return { instances: [Object.fromEntries(names.map((name) => [name, values.text]))] };
   }
   const { inputs } = mode.request.body(values);
-  // A model that takes one text or two has a signature for what it does not do by default.
+  // A model that takes one text or two has a named signature for the case that is not the default.
   let signature = {};
   if (inputs.pair && !readsPairs(model)) signature = { signature_name: "pairs" };
   if (!inputs.pair && readsPairs(model)) signature = { signature_name: "texts" };
@@ -55,7 +55,7 @@ export function curlCode({ path, body }, address, withToken) {
   return [
     `curl ${shellQuote(address + path)}`,
     "-H 'Content-Type: application/json'",
-    // In double quotes, because the shell puts in the value.
+    // In double quotes, where the shell replaces the variable by its value.
     ...(withToken ? ['-H "Authorization: Bearer $TOKEN"'] : []),
     `-d ${shellQuote(asJson(body))}`,
   ].join(" \\\n  ");

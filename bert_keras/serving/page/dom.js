@@ -1,6 +1,8 @@
 // Elements of the page. All text becomes a text node, so that no label, token or text of a reader
 // is ever read as HTML.
 
+import { stretches } from "./text.js";
+
 /**
  * Make an element.
  *
@@ -25,6 +27,34 @@ export function make(tag, properties = {}, ...children) {
   return element;
 }
 
+/** Return a text as nodes, with a highlight on each of `marks`: `[{start, end}]` in code points. */
+export function highlighted(text, marks) {
+  return stretches(text, marks).map((part) =>
+    part.mark ? make("mark", { class: "found", text: part.text }) : part.text,
+  );
+}
+
+/**
+ * Make a table that scrolls sideways on narrow screens.
+ *
+ * `columns`: `[[name, class]]` of the headings. `rows`: elements `tr`.
+ */
+export function scrollableTable(label, columns, rows) {
+  const headings = columns.map(([name, kind]) =>
+    make("th", { scope: "col", class: kind, text: name }),
+  );
+  return make(
+    "div",
+    { class: "scroll", tabindex: "0", role: "region", "aria-label": label },
+    make(
+      "table",
+      {},
+      make("thead", {}, make("tr", {}, ...headings)),
+      make("tbody", {}, ...rows),
+    ),
+  );
+}
+
 let lastId = 0;
 
 /** Return an id that no other element has. */
@@ -33,7 +63,7 @@ export function newId(name) {
   return `${name}-${lastId}`;
 }
 
-/** Say a message to screen readers. */
+/** Announce a message to screen readers. */
 export function announce(message) {
   document.getElementById("status").textContent = message;
 }

@@ -1,6 +1,6 @@
 // Entities, highlighted in their text, with a legend and a table.
 
-import { make } from "./dom.js";
+import { make, scrollableTable } from "./dom.js";
 import { codePoints, percent, stretches } from "./text.js";
 
 const GOLDEN_ANGLE = 137.5; // degrees: neighbours in the list get hues far apart
@@ -43,6 +43,7 @@ export function showEntities(reply, values) {
           type: "button",
           class: "entity-key",
           "aria-pressed": "true",
+          title: "Click to hide or show these entities",
           style: { "--hue": hueOf.get(label) },
         },
         make("bdi", { text: label }),
@@ -94,25 +95,10 @@ function table(entities, text) {
     "details",
     { class: "more" },
     make("summary", { text: "As a table" }),
-    make(
-      "div",
-      { class: "scroll", tabindex: "0", role: "region", "aria-label": "Entities" },
-      make(
-        "table",
-        {},
-        make(
-          "thead",
-          {},
-          make(
-            "tr",
-            {},
-            ...[["Text"], ["Label"], ["Score", "number"], ["Position", "number"]].map(
-              ([name, kind]) => make("th", { scope: "col", class: kind, text: name }),
-            ),
-          ),
-        ),
-        make("tbody", {}, ...entities.map(row)),
-      ),
+    scrollableTable(
+      "Entities",
+      [["Text"], ["Label"], ["Score", "number"], ["Characters", "number"]],
+      entities.map(row),
     ),
   );
 }

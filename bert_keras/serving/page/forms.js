@@ -9,9 +9,10 @@ const FEWEST_OPTIONS = 2;
 /**
  * Make the inputs of `fields`.
  *
- * `submit` is called on Ctrl+Enter (Command+Enter on a Mac), `example` by "Another example".
- * Returns `{element, read(), fill(values), check()}`. `check` marks inputs that are not complete,
- * focuses the first of them, and returns whether there is none.
+ * `submit` is called by the button with the text `verb`, and on Ctrl+Enter (Command+Enter on a
+ * Mac). `example`: `{name, fill()}` of the button that fills in an example.
+ * Returns `{element, button, read(), fill(values), check()}`. `check` marks incomplete inputs,
+ * focuses the first of them, and returns true if all are complete.
  */
 export function makeForm(fields, verb, submit, example) {
   const inputs = new Map(fields.map((field) => [field.name, makeField(field)]));
@@ -41,8 +42,8 @@ export function makeForm(fields, verb, submit, example) {
       make("button", {
         type: "button",
         class: "quiet",
-        text: "Another example",
-        on: { click: example },
+        text: example.name,
+        on: { click: example.fill },
       }),
       make(
         "span",
@@ -125,12 +126,12 @@ function textField(field) {
 }
 
 function problemOf(field, text) {
-  if (!text.trim()) return field.optional ? "" : `Write something here: "${field.label}" is empty.`;
+  if (!text.trim()) return field.optional ? "" : `\u201c${field.label}\u201d is empty. Write a text.`;
   if (field.mask && !text.includes(field.mask))
     return `Write ${field.mask} where a word is missing.`;
   const lines = field.kind === "lines" ? nonBlankLines(text).length : 0;
   if (lines > MOST_LINES) {
-    return `The server searches at most ${count(MOST_LINES, "line")}; these are ${count(lines, "line")}.`;
+    return `The server searches at most ${count(MOST_LINES, "line")}. These are ${count(lines, "line")}.`;
   }
   return "";
 }

@@ -1,4 +1,4 @@
-// The page: choose a model, ask it, see the answer, its tokens and its attention.
+// The page: choose a model, send it a text, and see the answer, the tokens and the attention.
 
 import { hasToken, pathOf, request } from "./api.js";
 import { showAttention } from "./attention.js";
@@ -10,15 +10,16 @@ import { makeForm } from "./forms.js";
 import { busyLine, errorBox, notice, truncation } from "./messages.js";
 import { taskOf } from "./modes.js";
 import { makeReader } from "./reader.js";
+import { count } from "./text.js";
 import { installTokenDialog } from "./token_dialog.js";
 import { showTokens } from "./tokens.js";
 
 const side = document.getElementById("side");
 const result = document.getElementById("result");
-const drafts = new Map(); // what the reader wrote, for each model and mode
+const drafts = new Map(); // the inputs of the reader, for each model and mode
 
 let models = [];
-let leaveModel = () => {}; // ends what the open model still does
+let leaveModel = () => {}; // keeps the inputs of the open model and stops its requests
 
 /** Read the models of the server, and open the one that the address names. */
 async function start() {
@@ -30,11 +31,12 @@ async function start() {
     side.replaceChildren(errorBox(error, start));
     return;
   }
-  if (models.length) openFromAddress();
-  else side.replaceChildren(notice("This server has no models."));
+  openFromAddress();
+  if (!models.length) side.replaceChildren(notice("This server has no models."));
 }
 
 function openFromAddress() {
+  if (!models.length) return;
   const address = new URLSearchParams(location.hash.slice(1));
   const model = models.find(({ name }) => name === address.get("model")) ?? models[0];
   openModel(model, address.get("mode"));
@@ -57,33 +59,18 @@ function openModel(model, modeId = null) {
   const key = JSON.stringify([model.name, mode.id]);
   const examples = examplesOf(mode, model);
   let example = 0;
-  const form = makeForm(mode.fields(model), mode.verb, run, () => {
-    example = (example + 1) % examples.length;
-    form.fill(examples[example]);
-  });
+  const exampleButton = {
+    name: examples.length > 1 ? "Another example" : "Example",
+    fill: () => {
+      example = (example + 1) % examples.length;
+      form.fill(examples[example]);
+    },
+  };
+  const form = makeForm(mode.fields(model), mode.verb, run, exampleButton);
   form.fill(drafts.get(key) ?? examples[0]);
 
-  const answer = make("div", { class: "panel" });
-  const panels = {
-    tokens: make("div", { class: "panel" }),
-    attention: make("div", { class: "panel" }),
-  };
-  const readers = {
-    tokens: makeReader(panels.tokens, model, "tokens", (reply, text) =>
-      showTokens(reply, text, model),
-    ),
-    attention: makeReader(panels.attention, model, "attention", showAttention),
-  };
   const texts = () => mode.reads(form.read());
-  const tabs = tabList(
-    "Views",
-    [
-      { id: "answer", name: "Answer", panel: answer },
-      { id: "tokens", name: "Tokens", panel: panels.tokens },
-      { id: "attention", name: "Attention", panel: panels.attention },
-    ],
-    (id) => readers[id]?.(texts()),
-  );
+  const { answer, readers, tabs } = makeTabs(model, texts);
   side.replaceChildren(...about(model, task, mode), form.element);
   result.replaceChildren(tabs.element);
   answer.append(
@@ -124,7 +111,8 @@ function openModel(model, modeId = null) {
       );
       if (signal.aborted) return;
       const shown = mode.show(reply, values, model);
-      answer.replaceChildren(...answerParts(shown, reply, values));
+      const code = codeBlock(mode, values, model, hasToken());
+      answer.replaceChildren(...answerParts(shown, reply, model), code);
       announce(shown.summary);
       bringIntoView();
     } catch (error) {
@@ -140,17 +128,33 @@ function openModel(model, modeId = null) {
       }
     }
   }
+}
 
-  function answerParts(shown, reply, values) {
-    const facts = [`${Math.max(1, Math.round(reply.milliseconds)).toLocaleString("en")} ms`];
-    if (reply.version) facts.push(`version ${reply.version}`);
-    return [
-      ...(reply.truncated ? [truncation(model)] : []),
-      shown.element,
-      make("p", { class: "hint meta", text: facts.join(" \u00b7 ") }),
-      codeBlock(mode, values, model, hasToken()),
-    ];
-  }
+/** Make the tabs of a model; `texts()` returns the texts for the views of tokens and attention. */
+function makeTabs(model, texts) {
+  const [answer, tokens, attention] = [1, 2, 3].map(() => make("div", { class: "panel" }));
+  const readers = {
+    tokens: makeReader(tokens, model, "tokens", (reply, text) => showTokens(reply, text, model)),
+    attention: makeReader(attention, model, "attention", (reply) => showAttention(reply, model)),
+  };
+  const panels = [
+    { id: "answer", name: "Answer", panel: answer },
+    { id: "tokens", name: "Tokens", panel: tokens },
+    { id: "attention", name: "Attention", panel: attention },
+  ];
+  const tabs = tabList("Views", panels, (id) => readers[id]?.(texts()));
+  return { answer, readers, tabs };
+}
+
+/** The answer, a notice if the text was cut off, and the time and version of the model. */
+function answerParts(shown, reply, model) {
+  const facts = [`${Math.max(1, Math.round(reply.milliseconds)).toLocaleString("en")} ms`];
+  if (reply.version) facts.push(`version ${reply.version}`);
+  return [
+    ...(reply.truncated ? [truncation(model)] : []),
+    shown.element,
+    make("p", { class: "hint meta", text: facts.join(" \u00b7 ") }),
+  ];
 }
 
 /** On narrow screens the answer is below the inputs: scroll to it if it starts outside the window. */
@@ -172,9 +176,8 @@ function about(model, task, mode) {
   const parts = [];
   if (models.length > 1) {
     const names = models.map(({ name }) => ({ value: name, name }));
-    const { element, select } = chooser("Model", names, model.name, (name) => {
+    const { element } = chooser("Model", names, model.name, (name) => {
       openModel(models.find((other) => other.name === name));
-      document.getElementById(select.id)?.focus();
       side.querySelector(".model-choice select").focus();
     });
     element.classList.add("model-choice");
@@ -185,14 +188,14 @@ function about(model, task, mode) {
   parts.push(make("h1", { text: task.title }));
   if (task.sentence) parts.push(make("p", { class: "lead", text: task.sentence }));
   const facts = [model.format.replaceAll("_", " "), model.backend, model.dtype];
-  if (model.max_length) facts.push(`${model.max_length.toLocaleString("en")} tokens`);
+  if (model.max_length) facts.push(`up to ${count(model.max_length, "token")}`);
   parts.push(
     make("p", { class: "hint model-facts", text: facts.filter(Boolean).join(" \u00b7 ") }),
   );
   if (task.modes.length > 1) {
     const options = task.modes.map(({ id, name }) => ({ value: id, name }));
     parts.push(
-      switcher("Way of asking", options, mode.id, (id) => {
+      switcher("Mode", options, mode.id, (id) => {
         openModel(model, id);
         side.querySelector(".switcher input:checked").focus();
       }),

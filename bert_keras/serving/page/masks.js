@@ -1,8 +1,9 @@
-// Masks filled in, with alternatives to click.
+// Masks filled in, with other words to choose.
 
+import { barButton, markChosen } from "./bars.js";
 import { copyButton } from "./controls.js";
 import { announce, make } from "./dom.js";
-import { joinToken, percent } from "./text.js";
+import { joinToken } from "./text.js";
 
 export function showMasks(reply, values, model) {
   const masks = reply.answer.masks;
@@ -37,33 +38,18 @@ export function showMasks(reply, values, model) {
         place === null ? text : make("mark", { class: "found", text }),
       ),
     );
-    lists.forEach((buttons, place) => {
-      buttons.forEach((button, index) => {
-        button.classList.toggle("chosen", index === chosen[place]);
-        button.setAttribute("aria-pressed", index === chosen[place]);
-      });
-    });
+    lists.forEach((buttons, place) => markChosen(buttons, chosen[place]));
   }
 
   const lists = masks.map((fills, place) =>
     fills.map((fill, index) => {
-      const width = `${100 * Math.min(1, Math.max(0, fill.score))}%`;
       const choose = () => {
         chosen[place] = index;
         draw();
         announce(asText());
       };
-      return make(
-        "button",
-        { type: "button", class: "bar", title: `id ${fill.token_id}`, on: { click: choose } },
-        make("span", { class: "bar-name", dir: "auto", text: fill.token }),
-        make("span", { class: "bar-value", text: percent(fill.score) }),
-        make(
-          "span",
-          { class: "track", "aria-hidden": "true" },
-          make("span", { class: "fill", style: { width } }),
-        ),
-      );
+      const properties = { title: `token id ${fill.token_id}`, on: { click: choose } };
+      return barButton(fill.token, fill.score, properties);
     }),
   );
   draw();

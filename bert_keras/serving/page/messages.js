@@ -35,7 +35,7 @@ export function errorBox(error, retry = null) {
   );
 }
 
-/** A calm message, for what is missing or was left out. */
+/** A message that is not an error: a view that is missing, or a text that was cut off. */
 export function notice(text) {
   return make("p", { class: "notice", text });
 }
@@ -45,7 +45,7 @@ export function truncation(model) {
   const part = model.max_length
     ? `the first ${count(model.max_length, "token")}`
     : "the first tokens";
-  return notice(`The text is longer than this model reads: only ${part} were read.`);
+  return notice(`The text is too long for this model, which read only ${part}.`);
 }
 
 export function busyLine() {

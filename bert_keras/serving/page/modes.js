@@ -1,7 +1,7 @@
-// The ways of asking a model: its inputs, its request, and how the answer is shown.
+// The modes of the page: the inputs, the request, and the view of the answer.
 //
-// A task has one mode, but for models with vectors: these compare two texts, search lines, or
-// return a vector.
+// A task has one mode. Models with vectors have three: compare two texts, search lines, and return
+// a vector.
 
 import { showChoices, showLabels, showNumbers } from "./bars.js";
 import { showEntities } from "./entities.js";
@@ -21,7 +21,7 @@ const answer = (...names) => ({
   action: "answer",
   body: (values) => ({ inputs: only(values, names) }),
 });
-/** The inputs of a model that reads one text, or two, or one with a second that is optional. */
+/** The inputs of a model that reads one text, two texts, or one text and an optional second one. */
 function textAndPair(model) {
   if (model.takes_pairs) return [TEXT, { ...PAIR, rows: 2, optional: true }];
   return readsPairs(model) ? [TEXT, PAIR] : [TEXT];
@@ -153,8 +153,8 @@ const TASKS = {
     "Says which labels fit a text: none, one or several.",
     ["labels"],
   ],
-  text_regression: ["Text regression", "Gives a text a number.", ["regression"]],
-  pair_classification: ["Pair classification", "Says how two texts belong together.", ["pair"]],
+  text_regression: ["Text regression", "Predicts a number for a text.", ["regression"]],
+  pair_classification: ["Pair classification", "Says which label fits two texts.", ["pair"]],
   token_classification: [
     "Token classification",
     "Finds names and other entities in a text.",

@@ -1,4 +1,4 @@
-// The part that the token and attention views share: which text is read, and when.
+// The part that the token and attention views share: the choice of the text, and its request.
 
 import { pathOf, request } from "./api.js";
 import { chooser } from "./controls.js";
@@ -6,10 +6,11 @@ import { make } from "./dom.js";
 import { busyLine, errorBox, notice } from "./messages.js";
 
 /**
- * Fill a panel with a view of how the model reads a text.
+ * Fill a panel with a view of a text: its tokens or its attention.
  *
  * `action`: "tokens" or "attention". `draw(reply, text)` returns the element of the view.
- * Returns `refresh(texts, again)`: show the first of the texts; `again` also if it is shown already.
+ * Returns `refresh(texts, again)`, which shows the chosen one of the texts. It sends no request for
+ * the text that is shown already, unless `again` is true.
  */
 export function makeReader(panel, model, action, draw) {
   let shown = null; // the text in the panel, as JSON

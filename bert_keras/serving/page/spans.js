@@ -1,9 +1,9 @@
-// Answers in a context: the best one is marked, and the next best can be looked at.
+// Answers in a context: the best one is marked first, and each of the others can be chosen.
 
-import { headline } from "./bars.js";
-import { make } from "./dom.js";
+import { barButton, headline, markChosen } from "./bars.js";
 import { roving } from "./controls.js";
-import { decimal, percent, stretches } from "./text.js";
+import { highlighted, make } from "./dom.js";
+import { decimal, percent } from "./text.js";
 
 export function showSpans(reply, values) {
   const answers = reply.answer.answers;
@@ -18,36 +18,14 @@ export function showSpans(reply, values) {
   context.append(text);
 
   const buttons = answers.map((answer, index) => {
-    const width = `${100 * Math.min(1, Math.max(0, answer.score))}%`;
-    return make(
-      "button",
-      {
-        type: "button",
-        class: "bar",
-        on: { click: () => choose(index), focus: () => choose(index) },
-      },
-      make("span", { class: "bar-name", dir: "auto", text: answer.text || "No answer" }),
-      make("span", { class: "bar-value", text: percent(answer.score) }),
-      make(
-        "span",
-        { class: "track", "aria-hidden": "true" },
-        make("span", { class: "fill", style: { width } }),
-      ),
-    );
+    const on = { click: () => choose(index), focus: () => choose(index) };
+    return barButton(answer.text || "No answer", answer.score, { on });
   });
   roving(buttons);
 
   function choose(index) {
-    buttons.forEach((button, place) => {
-      button.classList.toggle("chosen", place === index);
-      button.setAttribute("aria-pressed", place === index);
-    });
-    const { start, end } = answers[index];
-    text.replaceChildren(
-      ...stretches(values.context, [{ start, end }]).map((part) =>
-        part.mark ? make("mark", { class: "found", text: part.text }) : part.text,
-      ),
-    );
+    markChosen(buttons, index);
+    text.replaceChildren(...highlighted(values.context, [answers[index]]));
     scrollTo(context, text.querySelector("mark"));
   }
 

@@ -1,6 +1,6 @@
 // Texts and numbers as people read them.
 
-/** Return the code points of a text. The server's offsets count these, and not UTF-16 units. */
+/** Return the code points of a text. The offsets of the server count code points, not UTF-16 units. */
 export function codePoints(text) {
   return Array.from(text);
 }
@@ -12,7 +12,7 @@ export function percent(score) {
   return `${(100 * score).toFixed(1)}%`;
 }
 
-/** Return a number with `digits` decimals and a real minus sign. */
+/** Return a number with `digits` decimals, with the character "\u2212" as its minus sign. */
 export function decimal(value, digits = 3) {
   return value.toFixed(digits).replace("-", "\u2212");
 }
@@ -55,7 +55,7 @@ export function stretches(text, marks) {
 /**
  * Put a token between the texts before and after its mask; return `[before, token, after]`.
  *
- * WordPiece writes "##ing" for a piece that continues a word, so the space before it goes.
+ * WordPiece writes "##ing" for a piece that continues a word, so the space before it is removed.
  * SentencePiece writes "▁the" and byte-level BPE "Ġthe" for a piece with a space before it.
  */
 export function joinToken(before, token, after) {

@@ -1,4 +1,4 @@
-// The light or dark theme. Without a choice of the reader, the system's setting holds.
+// The light or dark theme: the choice of the reader, or else the setting of the system.
 (() => {
   const KEY = "bert-keras-theme";
   const root = document.documentElement;

@@ -1,11 +1,11 @@
-// The tokens of a text: pieces with ids, and where they are in the text.
+// The tokens of a text, with their ids and their places in the text.
 
 import { roving, switcher } from "./controls.js";
-import { announce, make } from "./dom.js";
+import { announce, highlighted, make, scrollableTable } from "./dom.js";
 import { truncation } from "./messages.js";
-import { codePoints, count, stretches } from "./text.js";
+import { codePoints, count } from "./text.js";
 
-let form = "pieces"; // "pieces" or "table", for all texts
+let form = "pieces"; // "pieces" or "table"; the choice stays for the next text
 
 /** Return the element for a reply of the tokens interface; `text`: `{text, pair}` that was read. */
 export function showTokens(reply, text, model) {
@@ -18,7 +18,7 @@ export function showTokens(reply, text, model) {
     { value: "pieces", name: "Pieces" },
     { value: "table", name: "Table" },
   ];
-  const choice = switcher("Form", forms, form, (value) => {
+  const choice = switcher("View", forms, form, (value) => {
     form = value;
     draw();
   });
@@ -43,11 +43,7 @@ function pieces(tokens, texts) {
   const show = (token) => {
     sources.forEach((source, segment) => {
       const mark = token && token.segment === segment && token.start !== null ? [token] : [];
-      source.replaceChildren(
-        ...stretches(texts[segment], mark).map((part) =>
-          part.mark ? make("mark", { class: "found", text: part.text }) : part.text,
-        ),
-      );
+      source.replaceChildren(...highlighted(texts[segment], mark));
     });
   };
   const buttons = tokens.map((token) => {
@@ -87,8 +83,8 @@ function pieces(tokens, texts) {
 
 function table(tokens, texts) {
   const points = texts.map(codePoints);
-  const names = [
-    ["", "number"],
+  const columns = [
+    ["#", "number"],
     ["Token"],
     ["Id", "number"],
     ["Start", "number"],
@@ -112,22 +108,5 @@ function table(tokens, texts) {
             : (points[token.segment] ?? []).slice(token.start, token.end).join(""),
       }),
     );
-  return make(
-    "div",
-    { class: "scroll", tabindex: "0", role: "region", "aria-label": "Table of tokens" },
-    make(
-      "table",
-      {},
-      make(
-        "thead",
-        {},
-        make(
-          "tr",
-          {},
-          ...names.map(([name, kind]) => make("th", { scope: "col", class: kind, text: name })),
-        ),
-      ),
-      make("tbody", {}, ...tokens.map(row)),
-    ),
-  );
+  return scrollableTable("Table of tokens", columns, tokens.map(row));
 }

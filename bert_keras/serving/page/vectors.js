@@ -10,7 +10,7 @@ const SHOWN_LINES = 10;
 export function showSimilarity(reply) {
   const { similarity } = reply.answer;
   const text = decimal(similarity, 3);
-  // Most models compare by the cosine. Other measures can leave its range, and get no scale.
+  // Most models compare by the cosine. A score outside its range gets no scale.
   const isCosine = Math.abs(similarity) <= 1.0001;
   return {
     summary: `Similarity ${text}`,
@@ -51,7 +51,7 @@ function scale(value) {
 export function showSearch(reply, values) {
   const lines = nonBlankLines(values.lines);
   const { results } = reply;
-  // Scores other than cosines are drawn in relation to the best one.
+  // If scores are above 1, which cosines are not, the bars are relative to the best score.
   const top = Math.max(1, ...results.map((result) => result.score));
   const items = results.map(({ index, score }, rank) => ({
     name: lines[index],

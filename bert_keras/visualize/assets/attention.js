@@ -3,7 +3,11 @@ const data = JSON.parse(document.getElementById("data").textContent);
 const [LAYERS, HEADS, LENGTH] = data.shape;
 const bytes = Uint8Array.from(atob(data.roots), (c) => c.charCodeAt(0));
 const SQUARES = Float32Array.from({ length: 256 }, (_, b) => (b / 255) ** 2);
-const FAINTEST = { all: 0.02, one: 0.005 }; // a probability below this has no line
+// A probability below this has no line, among the lines of all tokens or of one.
+const FAINTEST = { all: 0.02, one: 0.005 };
+const NAMED = 5; // tokens in the sentence about a token
+// The isolates keep a token's direction of writing from changing that of the sentence.
+const quoted = (token) => `\u201c\u2068${token}\u2069\u201d`;
 const element = (id) => document.getElementById(id);
 const make = (tag, values = {}) => Object.assign(document.createElement(tag), values);
 const state = { layer: data.layer, head: data.head, hover: null, pinned: null };
@@ -68,35 +72,44 @@ function drawLines() {
     }
   }
   const largest = Math.max(...partners.map(([, value]) => value), 1e-9);
-  svg.innerHTML = shown.map(([from, to, value]) => { // numbers alone
+  // Safe as HTML: the text has numbers only.
+  svg.innerHTML = shown.map(([from, to, value]) => {
     const y1 = (from + 0.5) * row, y2 = (to + 0.5) * row, middle = width / 2;
     const strength = choice ? 0.12 + 0.88 * value / largest : 0.85 * value;
     return `<path d="M0 ${y1}C${middle} ${y1} ${middle} ${y2} ${width} ${y2}" ` +
       `stroke-opacity="${strength.toFixed(3)}" stroke-width="${(0.8 + 3 * value).toFixed(2)}"/>`;
   }).join("");
+  markTokens(choice, partners);
+  element("status").textContent = choice ? describe(choice, partners) : help(shown.length);
+}
+
+function markTokens(choice, partners) {
   for (const side of ["from", "to"]) {
     tokens[side].forEach(({ button, number }, place) => {
-      const is = (other) => other && other.side === side && other.place === place;
-      button.classList.toggle("on", Boolean(is(choice)));
-      button.classList.toggle("pinned", Boolean(is(state.pinned)));
-      button.setAttribute("aria-pressed", String(Boolean(is(state.pinned))));
+      const is = (other) => Boolean(other) && other.side === side && other.place === place;
+      button.classList.toggle("on", is(choice));
+      button.classList.toggle("pinned", is(state.pinned));
+      button.setAttribute("aria-pressed", String(is(state.pinned)));
       button.parentElement.style.visibility = hides(place) ? "hidden" : "";
       number.textContent = "";
     });
   }
-  if (!choice) {
-    element("status").textContent =
-      "Point at a token, or move to it with Tab, to see its lines. A click keeps them.";
-    return;
-  }
-  const other = choice.side === "from" ? "to" : "from";
   for (const [place, value] of partners) {
+    const other = choice.side === "from" ? "to" : "from";
     if (value >= FAINTEST.one) tokens[other][place].number.textContent = value.toFixed(2);
   }
-  const best = partners.sort((a, b) => b[1] - a[1]).slice(0, 5)
-    .map(([place, value]) => `${data.tokens[place]} ${value.toFixed(2)}`).join(", ");
+}
+
+function describe(choice, partners) {
+  const best = partners.sort((a, b) => b[1] - a[1]).slice(0, NAMED)
+    .map(([place, value]) => `${quoted(data.tokens[place])} ${value.toFixed(2)}`).join(", ");
   const verb = choice.side === "from" ? "attends to" : "gets attention from";
-  element("status").textContent = `“${data.tokens[choice.place]}” ${verb}: ${best}`;
+  return `${quoted(data.tokens[choice.place])} ${verb}: ${best || "no other token"}`;
+}
+
+function help(lines) {
+  if (lines) return "Point at a token, or move to it with Tab, to see only its lines. A click keeps them.";
+  return `Every probability here is below ${FAINTEST.all}, so there are no lines. Point at a token to see its largest ones.`;
 }
 
 // === All heads ===
@@ -113,7 +126,7 @@ function makeOverview() {
   for (let layer = 0; layer < LAYERS; layer++) {
     grid.append(make("span", { className: "name", textContent: layer }));
     for (let head = 0; head < HEADS; head++) {
-      const name = `layer ${layer}, head ${head}`, pruned = data.pruned[layer][head];
+      const name = `Layer ${layer}, head ${head}`, pruned = data.pruned[layer][head];
       const button = make("button", { type: "button", title: pruned ? `${name}: pruned` : name });
       button.setAttribute("aria-label", button.title);
       button.disabled = pruned;
@@ -160,8 +173,8 @@ function drawOverview() {
 
 function choose(layer, head) {
   state.layer = layer;
-  const known = head === null || !data.pruned[layer][head];
-  state.head = known ? head : null;
+  const isPruned = head !== null && data.pruned[layer][head];
+  state.head = isPruned ? null : head;
   element("layer").value = String(layer);
   const select = element("head");
   select.replaceChildren(make("option", { value: "", textContent: "mean of the heads" }));

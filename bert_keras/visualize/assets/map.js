@@ -1,6 +1,5 @@
 "use strict";
 const data = JSON.parse(document.getElementById("data").textContent);
-const COLORS = ["#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#8C7A00", "#7a8496"];
 // Outlines of the marks in a square from -1 to 1.
 const MARKS = [
   "M-1 0A1 1 0 1 0 1 0A1 1 0 1 0-1 0Z", "M-.85-.85H.85V.85H-.85Z", "M0-1L1 .8H-1Z", "M0-1.1L1.1 0 0 1.1-1.1 0Z",
@@ -13,8 +12,8 @@ const element = (id) => document.getElementById(id);
 const svg = element("drawing"), tip = element("tip");
 const hidden = new Set();
 const styleOf = (number) => {
-  const color = number % COLORS.length, round = Math.floor(number / COLORS.length);
-  return [COLORS[color], MARKS[(color + round) % MARKS.length]];
+  const colors = data.colors, color = number % colors.length, round = Math.floor(number / colors.length);
+  return [colors[color], MARKS[(color + round) % MARKS.length]];
 };
 const labelOf = (place) => (data.labels.length ? data.labels[place] : 0);
 
@@ -41,8 +40,7 @@ const points = data.points.map((point, place) => {
     event.preventDefault();
     for (let next = place + step; next >= 0 && next < points.length; next += step) {
       if (points[next].style.display === "none") continue;
-      path.setAttribute("tabindex", "-1");
-      points[next].setAttribute("tabindex", "0");
+      stopAt(points[next]);
       points[next].focus();
       return;
     }
@@ -51,7 +49,12 @@ const points = data.points.map((point, place) => {
   return path;
 });
 
-function place() {
+// The Tab key stops at one point; the arrow keys move from there.
+function stopAt(path) {
+  for (const point of points) point.setAttribute("tabindex", point === path ? "0" : "-1");
+}
+
+function layOut() {
   const { width, height } = svg.getBoundingClientRect();
   svg.setAttribute("viewBox", `0 0 ${width} ${height}`);
   const edge = 26, radius = points.length > 600 ? 4 : points.length > 150 ? 5.5 : 7;
@@ -59,7 +62,7 @@ function place() {
     const values = data.points.map((point) => point[axis]);
     return [values.reduce((a, b) => Math.min(a, b)), values.reduce((a, b) => Math.max(a, b))];
   });
-  // One scale for both axes, so that distances in all directions compare.
+  // Both axes have one scale, so that distances in all directions can be compared.
   const [wide, high] = ends.map(([low, top]) => top - low || 1e-9);
   const scale = Math.min((width - 2 * edge) / wide, (height - 2 * edge) / high, 1e9);
   const [middleX, middleY] = ends.map(([low, top]) => (low + top) / 2);
@@ -68,12 +71,12 @@ function place() {
     const top = height / 2 - (data.points[number][1] - middleY) * scale;
     path.setAttribute("transform", `translate(${left.toFixed(1)} ${top.toFixed(1)}) scale(${radius})`);
     path.style.strokeWidth = `${0.8 / radius}px`;
-    path.place = [left, top];
+    path.position = [left, top];
   });
 }
 
 function show(number) {
-  const path = points[number], [left, top] = path.place, box = element("map").getBoundingClientRect();
+  const path = points[number], [left, top] = path.position, box = element("map").getBoundingClientRect();
   tip.replaceChildren();
   if (data.labels.length) {
     tip.append(Object.assign(document.createElement("b"), { textContent: data.names[labelOf(number)] }));
@@ -118,10 +121,13 @@ function filter() {
     path.classList.toggle("faint", Boolean(wanted) && !has);
     count += Boolean(wanted) && has && !hidden.has(labelOf(number));
   });
+  const stop = points.find((path) => path.getAttribute("tabindex") === "0");
+  const first = points.find((path) => path.style.display !== "none");
+  if (first && stop.style.display === "none") stopAt(first);
   element("found").textContent = wanted ? `${count} of ${points.length} texts` : "";
 }
 
 element("find").oninput = filter;
 document.querySelector("form").onsubmit = () => false;
-addEventListener("resize", place);
-place();
+addEventListener("resize", layOut);
+layOut();

@@ -22,7 +22,7 @@ import numpy as np
 
 PAGE = Path(__file__).parents[3] / "bert_keras" / "serving" / "page"
 POLICY = "default-src 'self'; img-src 'self' data:"
-LAYERS, HEADS, MOST_TOKENS = 12, 12, 256
+LAYERS, HEADS, MAX_LENGTH = 12, 12, 128
 SAVED_MODEL = "reviews-saved"
 OTHER = "someone-elses"
 PAIRS = "entailment"
@@ -94,7 +94,7 @@ class StandIn:
             "format": "saved_model" if saved else "checkpoint",
             "version": "1",
             "labels": self.labels.get(task),
-            "max_length": None if other else 128,
+            "max_length": None if other else MAX_LENGTH,
             "mask_token": "[MASK]" if task in ("fill_mask", "pretraining") else None,
             "backend": "tensorflow" if saved else "torch",
             "dtype": "float32",
@@ -120,10 +120,10 @@ class StandIn:
         model, action = match[1], match[2]
         if action == "tokens":
             tokens = tokenize(body["text"], body.get("pair"))
-            return {"tokens": tokens[:128], "truncated": len(tokens) > 128}
+            return {"tokens": tokens[:MAX_LENGTH], "truncated": len(tokens) > MAX_LENGTH}
         if action == "attention":
             tokens = [token["token"] for token in tokenize(body["text"], body.get("pair"))]
-            return attention(tokens[:MOST_TOKENS])
+            return attention(tokens[:MAX_LENGTH])
         facts = {"milliseconds": 12.3, "version": "1"}
         if action == "search":
             scores = [_similarity(body["query"], line) for line in body["lines"]]

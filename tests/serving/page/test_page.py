@@ -173,13 +173,20 @@ def test_the_attention(visit: Visit, site: Site, pictures: Path) -> None:
     reply = response.value.json()
     tokens, layers, heads = reply["tokens"], reply["layers"], reply["heads"]
     assert visit.page.locator(".head-cell").count() == layers * heads
+    for name, count in (("Layer", layers), ("Head", heads)):
+        options = visit.page.get_by_label(name, exact=True).locator("option").all_inner_texts()
+        assert options == [str(number) for number in range(count)]
+    assert visit.read(".axis") == [*map(str, range(heads)), *map(str, range(layers))]
+    assert "Layer 0 is the first" in visit.read(".overview .hint")[0]
     assert visit.read(".column.from .tok bdi") == visit.read(".column.to .tok bdi") == tokens
     weights = stand_in.weights_of(reply)
 
     def shown() -> list[str]:
         return visit.read(".column.to .weight")
 
-    visit.page.get_by_role("button", name=f"Layer {layers}, head {heads}", exact=True).click()
+    visit.page.get_by_role(
+        "button", name=f"Layer {layers - 1}, head {heads - 1}", exact=True
+    ).click()
     visit.page.locator(".column.from .tok").nth(1).hover()
     expected = [percent(w) if w >= 0.01 else "" for w in weights[-1, -1, 1].tolist()]
     assert shown() == expected
@@ -194,7 +201,7 @@ def test_the_attention(visit: Visit, site: Site, pictures: Path) -> None:
     visit.page.locator(".column.from .tok").nth(1).focus()
     visit.page.keyboard.press("ArrowDown")
     assert shown() == [percent(w) if w >= 0.01 else "" for w in weights[0, 0, 2].tolist()]
-    assert "reads" in visit.read(".reading")[0]
+    assert "attends to" in visit.read(".reading")[0]
     visit.page.keyboard.press("Enter")
     visit.page.locator(".head-view select").first.focus()
     assert any(shown())

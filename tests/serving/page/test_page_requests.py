@@ -5,6 +5,7 @@ These tests set the answers of the stand-in server; test_page.py has those for a
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import io
 import json
@@ -245,7 +246,7 @@ def test_a_text_that_is_cut_is_told(visit: Visit) -> None:
     visit.open_tab("Tokens")
     assert "first 128 tokens" in visit.read(".notice")[0]
     visit.open_tab("Attention")
-    assert "256 tokens" in visit.read(".overview")[0]
+    assert "at most 128 tokens" in visit.read(".overview")[0]
 
 
 def test_masks_take_other_words(visit: Visit) -> None:
@@ -279,6 +280,51 @@ def test_entities_count_code_points(visit: Visit, pictures: Path) -> None:
     visit.page.get_by_text("As a table").click()
     assert visit.read("tbody tr td:first-child") == ["Ada", "Zo\u00eb", "Paris"]
     visit.picture(pictures, "entities-table")
+
+
+def test_a_server_without_models(visit: Visit) -> None:
+    """A change of the address, such as by the back button, raises no error."""
+    reply = {"json": {"models": []}}
+    visit.page.route("**/api/models", lambda route: route.fulfill(**reply))
+    visit.page.goto(visit.url)
+    visit.page.get_by_text("This server has no models.").wait_for()
+    visit.page.evaluate("() => { location.hash = 'model=a'; }")
+    visit.settle()
+    assert visit.page.locator("form.form").count() == 0
+
+
+def test_a_browser_that_does_not_copy(visit: Visit) -> None:
+    visit.open("reviews")
+    visit.run()
+    visit.page.evaluate(
+        """() => {
+          navigator.clipboard.writeText = () => Promise.reject(new Error());
+          document.execCommand = () => false;
+        }"""
+    )
+    visit.page.get_by_role("button", name="Copy").click()
+    visit.page.get_by_role("button", name="does not allow copying").wait_for()
+
+
+def test_unknown_and_masked_tokens_are_not_special(visit: Visit) -> None:
+    visit.page.goto(visit.url)
+    script = "async (token) => (await import('/static/attention_weights.js')).looksSpecial(token)"
+    for token in ("[CLS]", "[SEP]", "[PAD]", "<s>", "</s>"):
+        assert visit.page.evaluate(script, token), token
+    for token in ("[UNK]", "[MASK]", "<unk>", "<mask>", "[", "a", "##s"):
+        assert not visit.page.evaluate(script, token), token
+
+
+def test_attention_without_lines_says_so(visit: Visit) -> None:
+    """The same small weight everywhere gives no line."""
+    weights = base64.b64encode(bytes([4]) * 64**2).decode()
+    reply = {"tokens": ["a"] * 64, "layers": 1, "heads": 1, "attention": weights}
+    visit.page.route("**/attention", lambda route: route.fulfill(json=reply))
+    visit.open("reviews")
+    visit.open_tab("Attention")
+    assert visit.read(".reading")[0].startswith("Every weight here is below 2.0%")
+    visit.page.locator(".column.from .tok").first.hover()
+    assert "attends to" in visit.read(".reading")[0]
 
 
 # === Hostile texts, and many data ===
