@@ -10,8 +10,6 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from bert_keras.errors import missing_backend
-
 if TYPE_CHECKING:
     from bert_keras import export, sklearn, visualize
     from bert_keras.checkpoints import to_keras_hub
@@ -103,6 +101,8 @@ def __getattr__(name: str) -> Any:
     try:
         module = importlib.import_module(f"bert_keras.{_HOMES.get(name, name)}")
     except (ModuleNotFoundError, ValueError) as error:
+        from bert_keras.errors import missing_backend
+
         if message := missing_backend(error):
             missing = error.name if isinstance(error, ModuleNotFoundError) else None
             raise ModuleNotFoundError(message, name=missing) from None

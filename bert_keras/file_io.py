@@ -218,8 +218,8 @@ def missing_file(path: Path) -> str:
     if (folder / "run.json").is_file():
         model = f", or name {nearest.parent}, the best model so far" if nearest else ""
         return (
-            f"{folder}: the run has no model yet. Repeat the command that started it, to resume the "
-            f"training{model}."
+            f"{folder}: the run has no model yet. Repeat the command that started it, to resume "
+            f"the training{model}."
         )
     hint = f"Did you mean {nearest.parent}?" if nearest else "Add it, or name another folder."
     return f"{path}: no such file. {hint}"
