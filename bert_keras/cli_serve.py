@@ -80,9 +80,9 @@ def serve(
     """
     require_libraries()
     from bert_keras.serving.http_requests import Limits
+    from bert_keras.serving.model_source import Options
     from bert_keras.serving.server import Settings
     from bert_keras.serving.server import serve as run
-    from bert_keras.serving.versions import Options
 
     settings = Settings(
         host=host,

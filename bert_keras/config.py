@@ -214,6 +214,12 @@ class BertConfig:
             embedding_size=self.table_size,
         )
 
+    def heads_of_layer(self, layer: int) -> list[int]:
+        """Return the numbers of a layer's heads, as they were before any was removed."""
+        block = layer * self.unique_layers // self.num_layers
+        removed = self.pruned_heads[block] if self.pruned_heads else ()
+        return [head for head in range(self.num_heads) if head not in removed]
+
     def to_dict(self) -> dict[str, Any]:
         """Return all values by name, ready for JSON."""
         heads = [list(numbers) for numbers in self.pruned_heads]

@@ -178,7 +178,8 @@ async def _http_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     message = {
         404: "There is no such path. /docs lists them.",
-        405: f"This path does not take {request.method}. /docs lists the methods.",
+        405: f"This path does not take {request.method}. /docs lists the methods. To run a model, "
+        "POST to /v1/models/NAME:predict.",
     }.get(error.status_code, error.detail)
     response = error_response(request.url.path, error.status_code, message)
     response.headers.update(error.headers or {})
@@ -274,7 +275,8 @@ class _Gate:
         path, headers = scope["path"], dict(scope["headers"])
         hosts = self._access.hosts
         host = headers.get(b"host", b"").decode("latin-1")
-        # Browsers always send it, so a request without it is of a program, such as a probe.
+        # Browsers always send this header. A request without it comes from a program, such as a
+        # probe.
         if host and hosts and _host_name(host).lower() not in hosts:
             return error_response(
                 path,
@@ -289,8 +291,9 @@ class _Gate:
         scheme, _, sent = headers.get(b"authorization", b"").partition(b" ")
         if scheme.lower() == b"bearer" and hmac.compare_digest(sent.strip(), token.encode()):
             return None
+        what = "This token is wrong" if sent else "The server needs a token"
         return error_response(
-            path, 401, "The server needs a token: send the header Authorization: Bearer TOKEN."
+            path, 401, f"{what}: send the header Authorization: Bearer TOKEN with the right one."
         )
 
 

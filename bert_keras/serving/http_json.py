@@ -36,9 +36,9 @@ async def read_object(request: Request, limits: Limits) -> dict[str, Any]:
 
 
 async def _body(request: Request, most: int) -> bytes:
-    """Return the body of a request, which is not read further than its limit."""
-    told = request.headers.get("content-length", "")
-    if told.isdecimal() and int(told) > most:
+    """Return the body of a request; stop reading at `most` bytes."""
+    length = request.headers.get("content-length", "")
+    if length.isdecimal() and int(length) > most:
         raise RequestError(413, _too_large(most))
     parts, size = [], 0
     async for part in request.stream():

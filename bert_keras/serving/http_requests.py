@@ -19,11 +19,12 @@ from bert_keras.serving.versions import NotFoundError, ServedModel, Version
 
 _RETRIES = 3  # of a request whose version was unloaded between its arrival and its run
 _TEXT_INPUTS = ("text", "pair", "question", "context", "prompt", "options")
-_ASIDE = 50_000  # characters that are tokenised in another thread, so that others do not wait
+# A request with more characters is tokenised in another thread, so that others do not wait.
+_LONG_TEXT = 50_000
 
 
 class RequestError(Exception):
-    """A request that is answered with an error.
+    """An error that the server answers with an HTTP status.
 
     Attributes:
         status: HTTP status.
@@ -45,14 +46,14 @@ class Limits:
     """Limits of requests.
 
     Attributes:
-        max_body: largest number of bytes of a body.
-        max_texts: largest number of rows of a request.
-        max_characters: largest number of characters of all texts of a request.
-        max_window_characters: largest number of characters of a text for models that read a long
+        max_body: maximum number of bytes of a body.
+        max_texts: maximum number of rows of a request.
+        max_characters: maximum number of characters of all texts of a request.
+        max_window_characters: maximum number of characters of a text for models that read a long
             text in windows, each of which takes the time of a short text.
-        max_token_vectors: largest number of tokens whose vectors an answer may have.
-        timeout: longest time in seconds until a request is answered.
-        body_timeout: longest time in seconds until a body has arrived.
+        max_token_vectors: maximum number of tokens whose vectors an answer may have.
+        timeout: maximum time in seconds until a request is answered.
+        body_timeout: maximum time in seconds until a body has arrived.
     """
 
     max_body: int = 8 * 2**20
@@ -94,10 +95,10 @@ class Service:
             )
         return self.models[name]
 
-    def first(self, can: Callable[[LoadedModel], bool]) -> ServedModel | None:
-        """Return the first model whose newest version has an ability."""
+    def first(self, condition: Callable[[LoadedModel], bool]) -> ServedModel | None:
+        """Return the first model whose newest version fulfils a condition, or None."""
         models = self.models.values()
-        return next((model for model in models if can(model.newest.model)), None)
+        return next((model for model in models if condition(model.newest.model)), None)
 
 
 def version_of(model: ServedModel, number: int | None = None, label: str | None = None) -> Version:
@@ -116,7 +117,7 @@ def version_of(model: ServedModel, number: int | None = None, label: str | None 
 
 
 def texts_from(value: Any, name: str, limits: Limits) -> list[str]:
-    """Return a text or a list of texts as a list.
+    """Return a text or a list of texts as a list of texts.
 
     Raises:
         RequestError: if it is something else, empty, or too much.
@@ -193,7 +194,7 @@ async def run(
     If the version is unloaded before the rows run, they run on the version that follows it.
 
     Args:
-        request: the request; if its client goes away, its rows do not run.
+        request: the request; its rows are dropped if the client closes the connection.
         service: the server's models and limits.
         choose: function that returns the version.
         signature_of: function that returns the signature of a model.
@@ -201,12 +202,12 @@ async def run(
         count: number of rows.
 
     Raises:
-        RequestError: if the queue is full, the time is over, or the model refuses a row.
+        RequestError: if the queue is full, the time limit has passed, or the model refuses a row.
     """
     start = time.perf_counter()
     for _ in range(_RETRIES):
         version = choose()
-        columns = await _readable(version.model, columns, service.limits)
+        columns = await _shortened_columns(version.model, columns, service.limits)
         try:
             job = version.batcher.submit(signature_of(version.model), columns, count)
         except QueueFullError as error:
@@ -245,8 +246,8 @@ async def run_vectors(
     )
 
 
-async def _readable(model: LoadedModel, columns: Columns, limits: Limits) -> Columns:
-    """Return columns whose texts the model can read in bounded time.
+async def _shortened_columns(model: LoadedModel, columns: Columns, limits: Limits) -> Columns:
+    """Return columns with very long texts shortened, so that reading them takes bounded time.
 
     Raises:
         RequestError: if a text is too long for a model that reads it in windows.
@@ -260,11 +261,11 @@ async def _readable(model: LoadedModel, columns: Columns, limits: Limits) -> Col
             f"A model for {model.task} reads texts of at most {limits.max_window_characters:,} "
             f"characters. Received: {longest:,}. Send the text in parts.",
         )
-    if longest < _ASIDE or model.tokenizer is None:
+    if longest < _LONG_TEXT or model.tokenizer is None:
         return columns
 
     def shortened(value: Any) -> Any:
-        """Return a text, or each text of a list, without an end that the model does not read."""
+        """Return a text, or each text of a list, without the end that the model does not read."""
         if isinstance(value, list):
             return [shortened(item) for item in value]
         if isinstance(value, bytes):
@@ -280,13 +281,15 @@ async def _readable(model: LoadedModel, columns: Columns, limits: Limits) -> Col
 
 
 async def _wait(future: asyncio.Future, request: Request, timeout: float) -> Outputs:
-    """Wait for the outputs of a job, until the client goes away or the time is over."""
-    gone = asyncio.ensure_future(_disconnected(request))
+    """Return the outputs of a job; raise an error if the client leaves or the time is over."""
+    disconnected = asyncio.ensure_future(_disconnected(request))
     try:
-        await asyncio.wait({future, gone}, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait(
+            {future, disconnected}, timeout=timeout, return_when=asyncio.FIRST_COMPLETED
+        )
         if future.done():
             return future.result()
-        if gone.done():
+        if disconnected.done():
             raise ClientDisconnect
         raise RequestError(
             503,
@@ -299,7 +302,7 @@ async def _wait(future: asyncio.Future, request: Request, timeout: float) -> Out
         raise RequestError(400, str(error)) from error
     finally:
         future.cancel()
-        gone.cancel()
+        disconnected.cancel()
 
 
 async def _disconnected(request: Request) -> None:
@@ -314,7 +317,7 @@ async def truncated(
     """Return the number of rows that the model truncates; see `LoadedModel.truncated`."""
     if model.tokenizer is None:
         return 0
-    return await _aside([*texts, *(pairs or ())], lambda: model.truncated(texts, pairs))
+    return await _in_thread_if_long([*texts, *(pairs or ())], lambda: model.truncated(texts, pairs))
 
 
 async def count_tokens(model: LoadedModel, texts: Sequence[str]) -> list[int]:
@@ -324,18 +327,22 @@ async def count_tokens(model: LoadedModel, texts: Sequence[str]) -> list[int]:
     """
     if model.tokenizer is None:
         return [0] * len(texts)
-    return await _aside(texts, lambda: model.count_tokens([*map(model.shortened, texts)]))
+    return await _in_thread_if_long(
+        texts, lambda: model.count_tokens([*map(model.shortened, texts)])
+    )
 
 
 async def tokens(
     model: LoadedModel, text: str, pair: str | None, *, max_length: int | None = None
 ) -> tuple[list[Token], bool]:
     """Return the tokens of a row, and whether it is truncated; see `LoadedModel.tokens`."""
-    return await _aside([text, pair or ""], lambda: model.tokens(text, pair, max_length=max_length))
+    return await _in_thread_if_long(
+        [text, pair or ""], lambda: model.tokens(text, pair, max_length=max_length)
+    )
 
 
-async def _aside(texts: Sequence[str], function: Callable[[], Any]) -> Any:
+async def _in_thread_if_long(texts: Sequence[str], function: Callable[[], Any]) -> Any:
     """Call a function here if there is little text, else in another thread."""
-    if sum(map(len, texts)) < _ASIDE:
+    if sum(map(len, texts)) < _LONG_TEXT:
         return function()
     return await asyncio.to_thread(function)

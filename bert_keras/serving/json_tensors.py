@@ -13,15 +13,22 @@ from bert_keras.serving.http_requests import RequestError, shown
 from bert_keras.serving.signatures import FLOAT, STRING, Signature, Spec
 
 
-def columns_of_rows(rows: Any, signature: Signature) -> tuple[dict[str, Any], int]:
-    """Return `instances` as columns, and their number.
+def columns_of_rows(
+    rows: Any, signature: Signature, key: str = "instances"
+) -> tuple[dict[str, Any], int]:
+    """Return rows of JSON as columns, and the number of rows.
+
+    Args:
+        rows: the value of `instances` or `examples`.
+        signature: signature with the inputs.
+        key: name of the value, for messages.
 
     Raises:
         RequestError: if a row does not have the inputs of the signature.
     """
     if not isinstance(rows, list) or not rows:
         raise RequestError(
-            400, f'"instances" must be a list of at least one row. Received: {shown(rows)}.'
+            400, f'"{key}" must be a list of at least one row. Received: {shown(rows)}.'
         )
     names = list(signature.inputs)
     columns: dict[str, list[Any]] = {name: [] for name in names}
@@ -30,7 +37,7 @@ def columns_of_rows(rows: Any, signature: Signature) -> tuple[dict[str, Any], in
         if is_bare and len(names) == 1:
             columns[names[0]].append(row)
             continue
-        place = f"instances[{index}]"
+        place = f"{key}[{index}]"
         if is_bare:
             raise RequestError(
                 400, f"{place} must be an object with {', '.join(names)}. Received: {shown(row)}."
@@ -39,7 +46,7 @@ def columns_of_rows(rows: Any, signature: Signature) -> tuple[dict[str, Any], in
         for name in names:
             columns[name].append(row[name])
     checked = {
-        name: _values(columns[name], spec, lambda i, name=name: f"instances[{i}].{name}")
+        name: _values(columns[name], spec, lambda i, name=name: f"{key}[{i}].{name}")
         for name, spec in signature.inputs.items()
     }
     return checked, len(rows)
@@ -77,8 +84,8 @@ def columns_of_inputs(inputs: Any, signature: Signature) -> tuple[dict[str, Any]
         name: len(values) for name, values in columns.items() if signature.inputs[name].shape != ()
     }
     if signature.has_text_rows and len(set(counts.values())) > 1:
-        told = ", ".join(f"{name} {count}" for name, count in counts.items())
-        raise RequestError(400, f"The inputs must have equally many rows. Received: {told}.")
+        received = ", ".join(f"{name} {count}" for name, count in counts.items())
+        raise RequestError(400, f"The inputs must have equally many rows. Received: {received}.")
     return columns, max(counts.values(), default=1)
 
 
@@ -88,11 +95,11 @@ def _check_names(row: Mapping[str, Any], names: list[str], place: str) -> None:
     Raises:
         RequestError: if it does not.
     """
-    told = f"The signature takes {', '.join(names)}."
+    expected = f"The signature takes {', '.join(names)}."
     if missing := [name for name in names if name not in row]:
-        raise RequestError(400, f"{place} lacks {missing[0]!r}. {told}")
+        raise RequestError(400, f"{place} has no {missing[0]!r}. {expected}")
     if unknown := [name for name in row if name not in names]:
-        raise RequestError(400, f"{place} has an unknown input {unknown[0]!r:.80}. {told}")
+        raise RequestError(400, f"{place} has an unknown input {unknown[0]!r:.80}. {expected}")
 
 
 def _values(values: Any, spec: Spec, place: Any, *, is_scalar: bool = False) -> Any:
@@ -124,7 +131,7 @@ def _values(values: Any, spec: Spec, place: Any, *, is_scalar: bool = False) -> 
 
 
 def string_value(value: Any, depth: int | None, place: str) -> Any:
-    """Return a str, or bytes of {"b64": ...}; with a depth a list of them."""
+    """Return a str, or the bytes of {"b64": ...}; for a depth above 0, nested lists of them."""
     if isinstance(value, list) and depth != 0:
         deeper = None if depth is None else depth - 1
         return [string_value(item, deeper, f"{place}[{i}]") for i, item in enumerate(value)]
@@ -153,6 +160,8 @@ def _numbers(values: Any, spec: Spec, place: Any) -> np.ndarray:
         raise RequestError(
             400, f"{place(0)} and the others must have equal lengths in one request."
         ) from None
+    if not array.size:  # NumPy's type of an empty list is float64
+        array = array.astype(wanted)
     kinds = {"i": "iu", "u": "iu", "f": "iuf", "b": "b"}[wanted.kind]
     if array.dtype.kind not in kinds:
         raise RequestError(
@@ -175,7 +184,7 @@ def _numbers(values: Any, spec: Spec, place: Any) -> np.ndarray:
 
 
 def _has_only_numbers(values: Any) -> bool:
-    """Return whether nested lists have numbers and truth values only.
+    """Return whether nested lists have only numbers and booleans.
 
     NumPy would give every text of a list the room of the longest, so a few megabytes of JSON could
     become terabytes.
@@ -196,7 +205,7 @@ def characters_of(value: Any) -> int:
 
 
 def json_values(name: str, values: np.ndarray) -> Any:
-    """Return an output as JSON values. Bytes become text, or base64 if they cannot."""
+    """Return an output as JSON values. Bytes that are not UTF-8 become base64."""
     if values.dtype != object and values.dtype.kind not in "SU":
         return values.tolist()
     return _text(values.tolist(), name.endswith("_bytes"))

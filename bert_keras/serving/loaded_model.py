@@ -313,8 +313,8 @@ class PredictorModel(LoadedModel):
     def _attention(self, columns: Columns) -> Outputs:
         """Return `attention` of one text or pair, uint8 [layers, heads, from, to].
 
-        The weights are scaled from 0..1 to 0..255. The columns are "text" and, for a pair, "pair":
-        lists of one text.
+        The weights are scaled from 0..1 to 0..255; those of pruned heads are 0. The columns are
+        "text" and, for a pair, "pair": lists of one text.
         """
         if self._attention_encoder is None:
             self._attention_encoder = self.predictor.encoder.with_outputs(attentions=True)
@@ -323,9 +323,13 @@ class PredictorModel(LoadedModel):
         inputs = self.predictor.tokenizer(columns["text"], columns.get("pair"), max_length=length)
         with device_scope(self.predictor.device):
             outputs = encoder.predict_on_batch({x.name: inputs[x.name] for x in encoder.inputs})
-        layers = outputs[features.ATTENTIONS]
-        weights = np.stack([np.asarray(layer, np.float32)[0] for layer in layers])
-        return {"attention": np.rint(255 * weights).astype(np.uint8)}
+        config = self.predictor.encoder.config
+        length = inputs[features.TOKEN_IDS].shape[1]
+        weights = np.zeros((config.num_layers, config.num_heads, length, length), np.uint8)
+        for layer, values in enumerate(outputs[features.ATTENTIONS]):
+            scaled = np.rint(255 * np.asarray(values, np.float32)[0]).astype(np.uint8)
+            weights[layer, config.heads_of_layer(layer)] = scaled
+        return {"attention": weights}
 
 
 class _EncodedRunner:

@@ -143,6 +143,12 @@ async def _run_input(
         return answered, await count_tokens(answered.version.model, texts)
     if not service.accepts_token_ids:
         raise RequestError(400, f"`input` has token ids. {_IDS_ADVICE}")
+    if model.newest.model.prompt:
+        raise RequestError(
+            400,
+            f"The model {model.name} puts the prompt {model.newest.model.prompt!r:.80} before each "
+            "text, which token ids would not have. Send texts.",
+        )
     check_amount(len(rows), sum(map(len, rows)), service.limits)
     _check_ids(rows, model.newest.model)
     columns = {"token_ids": rows}

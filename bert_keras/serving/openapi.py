@@ -100,21 +100,22 @@ OPERATIONS: dict[str, _Operation] = {
 }
 
 
+_BUSY = "The server is busy. The header Retry-After has the seconds to wait."
 # Parts of a path of TensorFlow Serving after the name: the version, or a label of a version.
 _VERSIONS = ("/versions/{number}", "/labels/{label}")
 
 
 def _with_versions(operations: dict[str, _Operation]) -> dict[str, _Operation]:
     """Return operations with those of TensorFlow Serving for a version and for a label."""
-    found = dict(operations)
+    versioned = dict(operations)
     for path, (method, group, summary, properties, required) in operations.items():
         if group == "TensorFlow Serving":
             for part in _VERSIONS:
                 name = part.removeprefix("/").partition("/")[0].removesuffix("s")
-                told = f"{summary.removesuffix('.')}, by {name}."
-                versioned = path.replace("{name}", "{name}" + part)
-                found[versioned] = (method, group, told, properties, required)
-    return found
+                text = f"{summary.removesuffix('.')}, by {name}."
+                its_path = path.replace("{name}", "{name}" + part)
+                versioned[its_path] = (method, group, text, properties, required)
+    return versioned
 
 
 def description() -> dict[str, Any]:
@@ -128,7 +129,8 @@ def description() -> dict[str, Any]:
             "responses": {
                 "200": {"description": "The answer."},
                 "4XX": {"description": "An error of the request, with a message."},
-                "503": {"description": "Too busy; Retry-After has the seconds to wait."},
+                "429": {"description": _BUSY},
+                "503": {"description": _BUSY},
             },
         }
         if names := re.findall(r"{(\w+)}", path):

@@ -19,8 +19,9 @@ from bert_keras.serving.app import Access, make_app
 from bert_keras.serving.http_connection import HttpConnection
 from bert_keras.serving.http_requests import Limits, Service
 from bert_keras.serving.metrics import Metrics
+from bert_keras.serving.model_source import Options, model_argument
 from bert_keras.serving.text_embeddings_inference import first_models
-from bert_keras.serving.versions import Options, ServedModel, model_argument
+from bert_keras.serving.versions import ServedModel
 
 logger = logging.getLogger("bert_keras.serving")
 

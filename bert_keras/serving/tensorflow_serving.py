@@ -270,7 +270,7 @@ async def _run_examples(
     signature = _signature(model, name)
     is_own = model.task in tasks and signature.has_text_rows
     if is_own:
-        columns, count = columns_of_rows(rows, signature)
+        columns, count = columns_of_rows(rows, signature, "examples")
     elif signature.method == method and len(signature.inputs) == 1:
         messages = [_example(row, index) for index, row in enumerate(rows)]
         columns, count = {next(iter(signature.inputs)): messages}, len(rows)

@@ -20,6 +20,7 @@ from bert_keras.serving.http_json import json_response, read_object
 from bert_keras.serving.http_requests import (
     RequestError,
     Service,
+    check_amount,
     required,
     run,
     run_vectors,
@@ -59,12 +60,12 @@ def can_rerank(model: LoadedModel) -> bool:
 
 
 def reranker_of(service: Service) -> ServedModel | None:
-    """Return the model of `/rerank`: the first that scores pairs, or that has a similarity."""
+    """Return the model of `/rerank`: the first that scores pairs, else one with a similarity."""
     return service.first(can_score_pairs) or service.first(can_rerank)
 
 
 def first_models(service: Service) -> dict[str, ServedModel | None]:
-    """Return the path of each method without a model in its path -> the model that answers."""
+    """Return path -> model that answers it, for paths that name no model."""
     reranker = reranker_of(service)
     return {
         "/embed": service.first(can_embed),
@@ -136,7 +137,7 @@ def _truncated_header(count: int) -> dict[str, str]:
 
 
 def _flag(body: dict[str, Any], name: str, default: bool) -> bool:
-    """Return a value of the body that is true or false.
+    """Return a boolean value of the body, or the default if it is missing.
 
     Raises:
         RequestError: if it is something else.
@@ -219,7 +220,7 @@ async def _labels(
 
 
 def _text_rows(value: Any, service: Service) -> tuple[list[list[str]], bool]:
-    """Return `inputs` of `/predict` as rows of one text or two, and whether it is one row.
+    """Return `inputs` of `/predict` as rows of one or two texts, and True if it was a single row.
 
     As in TEI, a list of two texts is one pair, and several rows are a list of lists.
 
@@ -246,7 +247,13 @@ async def _scores(
     query: str,
     texts: list[str],
 ) -> tuple[np.ndarray, dict[str, str]]:
-    """Return the score of each text for a query, float32 [texts], and headers."""
+    """Return the score of each text for a query, float32 [texts], and headers.
+
+    Raises:
+        RequestError: if the query, once for each text, and the texts have too many characters.
+    """
+    characters = len(query) * len(texts) + sum(map(len, texts))
+    check_amount(len(texts), characters, service.limits)
     queries = [query] * len(texts)
     headers = _truncated_header(await _check_length(model.newest.model, body, queries, texts))
     answered = await run(

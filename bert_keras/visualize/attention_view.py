@@ -213,9 +213,7 @@ def _with_pruned_heads(probabilities: Sequence[np.ndarray], config: BertConfig) 
     shape = (config.num_layers, config.num_heads, length, length)
     whole = np.full(shape, np.nan, np.float32)
     for layer, values in enumerate(probabilities):
-        block = layer * config.unique_layers // config.num_layers
-        pruned = config.pruned_heads[block] if config.pruned_heads else ()
-        whole[layer, [head for head in range(config.num_heads) if head not in pruned]] = values
+        whole[layer, config.heads_of_layer(layer)] = values
     return whole
 
 

@@ -251,6 +251,7 @@ def test_a_token_is_needed_for_all_but_the_page_and_probes(folders) -> None:
                 response = other.client.request(method, concrete, headers=header)
                 assert response.status_code == 401, path
                 assert response.headers["WWW-Authenticate"] == "Bearer"
+                assert ("is wrong" in response.text) == ("other" in str(header))
         header = {"Authorization": "Bearer secret"}
         assert other.post(PREDICT, {"instances": ["a"]}, **header).status_code == 200
         assert other.client.get("/metrics", headers=header).status_code == 200

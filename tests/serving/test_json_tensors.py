@@ -47,6 +47,13 @@ def test_numbers_of_every_type(dtype: str, values: Any) -> None:
     assert unknown["x"].tolist() == values
 
 
+def test_empty_lists_are_numbers_of_every_type() -> None:
+    for dtype in ("int32", "float32", "bool"):
+        columns, _ = columns_of_rows([[]], signature(x=Spec(dtype, (None, None))))
+        assert columns["x"].shape == (1, 0)
+        assert columns["x"].dtype == dtype
+
+
 @pytest.mark.parametrize(
     ("dtype", "values"), [("uint8", [[0, 256]]), ("bool", [[0, 1]]), ("float32", [["a", "b"]])]
 )

@@ -5,7 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from bert_keras import BertEncoder, ElectraPretrainer, Predictor, SentenceEncoder, Tokenizer
+from bert_keras import (
+    BertEncoder,
+    ElectraPretrainer,
+    Predictor,
+    SentenceEncoder,
+    Tokenizer,
+)
 from bert_keras.errors import UsageError
 from bert_keras.inference.base import Answer
 from bert_keras.serving.loaded_model import MOST_ATTENTION, PredictorModel
@@ -94,6 +100,19 @@ def test_attention_is_a_probability_of_each_token() -> None:
     assert shares.shape == (CONFIG.num_layers, CONFIG.num_heads, len(tokens), len(tokens))
     sums = shares.astype(int).sum(axis=-1)
     assert np.abs(sums - 255).max() <= len(tokens)  # of rounding
+
+
+def test_pruned_heads_have_no_attention_and_keep_the_numbers_of_the_others() -> None:
+    whole = BertEncoder(CONFIG)
+    shares = []
+    for encoder in (whole, whole.prune_heads({1: [0]})):
+        predictor = Predictor(encoder, Tokenizer(VOCABULARY))
+        model = PredictorModel(predictor, backend="keras", dtype="float32")
+        shares.append(model.more["attention"].run({"text": ["a fine film"]})["attention"])
+    expected = shares[0].copy()
+    expected[1, 0] = 0
+    assert expected[1, 1].max() > 0
+    np.testing.assert_array_equal(shares[1], expected)
 
 
 @pytest.mark.parametrize("name", ["vectors", "encoder"])

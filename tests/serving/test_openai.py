@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import base64
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from bert_keras import Tokenizer
-from tests.serving.running import TASKS, TEXTS, VOCABULARY, Running, predictor, running
+from bert_keras import BertEncoder, Predictor, SentenceEncoder, Tokenizer
+from tests.contracts import as_trained
+from tests.serving.running import CONFIG, TASKS, TEXTS, VOCABULARY, Running, predictor, running
 
 
 @pytest.fixture
@@ -89,6 +91,16 @@ def test_token_ids_need_an_option(served: Running, folders, expected: np.ndarray
             response = other.post("/v1/embeddings", {**body, "input": wrong})
             assert response.status_code == 400
             assert str(wrong[0][0]) in response.json()["error"]["message"]
+
+
+def test_token_ids_are_refused_for_a_model_with_a_prompt(tmp_path: Path) -> None:
+    prompts = {"query": "a film "}
+    task = SentenceEncoder(BertEncoder(CONFIG), prompts=prompts, default_prompt_name="query")
+    Predictor(as_trained(task), Tokenizer(VOCABULARY)).save_to_preset(tmp_path / "vectors")
+    with running({"vectors": tmp_path / "vectors"}, accepts_token_ids=True) as other:
+        response = other.post("/v1/embeddings", {"model": "vectors", "input": [[5, 6]]})
+        assert response.status_code == 400
+        assert "prompt 'a film '" in response.json()["error"]["message"]
 
 
 @pytest.mark.parametrize(

@@ -27,8 +27,8 @@ if keras.backend.backend() != "tensorflow":
     pytest.skip("SavedModels are tested on the TensorFlow backend", allow_module_level=True)
 tf = pytest.importorskip("tensorflow")
 pytest.importorskip("tensorflow_text")
+from bert_keras.serving.model_source import Options  # noqa: E402
 from bert_keras.serving.saved_model import SavedModel  # noqa: E402
-from bert_keras.serving.versions import Options  # noqa: E402
 
 
 @pytest.fixture(scope="module")

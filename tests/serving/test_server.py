@@ -21,6 +21,7 @@ from starlette.testclient import TestClient
 
 from bert_keras.errors import ArtifactError, ResourceError, UsageError
 from bert_keras.serving import server as server_module
+from bert_keras.serving.model_source import Options
 from bert_keras.serving.server import (
     Server,
     Settings,
@@ -31,7 +32,6 @@ from bert_keras.serving.server import (
     start_lines,
 )
 from bert_keras.serving.signatures import Signature, Spec
-from bert_keras.serving.versions import Options
 from tests.serving.running import running
 
 ROOT = Path(__file__).parents[2]

@@ -144,17 +144,17 @@ WRONG: list[tuple[Any, str]] = [
     ({"instances": [None]}, "instances[0].text must be a text"),
     ({"instances": ["a", 7]}, "instances[1].text must be a text"),
     ({"instances": [["a", "b"]]}, "instances[0].text must be a text"),
-    ({"instances": [{"txt": "a"}]}, "lacks 'text'"),
+    ({"instances": [{"txt": "a"}]}, "no 'text'"),
     ({"instances": [{"text": "a", "more": "b"}]}, "unknown input 'more'"),
     ({"instances": ["a"], "signature_name": "nobody"}, "no signature"),
     ({"instances": ["a"], "signature_name": 3}, "no signature"),
     ({"instances": [{"b64": "###"}]}, "base64"),
     ({"inputs": {"text": "a"}}, "inputs.text must be a list"),
     ({"inputs": {"text": []}}, "inputs.text must be a list"),
-    ({"inputs": {}}, "lacks 'text'"),
+    ({"inputs": {}}, "no 'text'"),
     ({"inputs": {"text": ["a"], "pair": ["b", "c"]}, "signature_name": "pairs"}, "equally many"),
     ({"inputs": ["a"], "signature_name": "pairs"}, "text, pair"),
-    ({"inputs": {"token_ids": [[1, 2], [3]]}, "signature_name": "ids"}, "lacks"),
+    ({"inputs": {"token_ids": [[1, 2], [3]]}, "signature_name": "ids"}, "has no 'padding_mask'"),
 ]
 
 

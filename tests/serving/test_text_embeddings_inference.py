@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from bert_keras.serving.http_requests import Limits
 from bert_keras.serving.text_embeddings_inference import first_models
 from tests.serving.running import OTHERS, TEXTS, Running, predictor, running
 
@@ -97,6 +98,16 @@ def test_long_texts_need_permission_to_be_truncated(served: Running) -> None:
         allowed = served.post(path, {**body, "truncate": True})
         assert allowed.status_code == 200
         assert allowed.headers["X-Truncated-Texts"] == "1"
+
+
+def test_a_long_query_counts_once_for_each_text(folders: Any) -> None:
+    with running({"numbers": folders["numbers"]}, limits=Limits(max_characters=100)) as other:
+        body = {"query": "a" * 30, "texts": ["b"] * 3}
+        assert other.post("/rerank", {**body, "truncate": True}).status_code == 200
+        for path, key in (("/rerank", "texts"), ("/v1/rerank", "documents")):
+            response = other.post(path, {"query": "a" * 30, key: ["b"] * 4})
+            assert response.status_code == 413
+            assert "124" in str(response.json()["error"])
 
 
 WRONG: list[tuple[str, Any, str]] = [

@@ -13,8 +13,9 @@ import pytest
 from bert_keras.errors import ArtifactError, UsageError
 from bert_keras.serving import versions
 from bert_keras.serving.loaded_model import LoadedModel
+from bert_keras.serving.model_source import Options
 from bert_keras.serving.signatures import DEFAULT, STRING, Signature, Spec
-from bert_keras.serving.versions import NotFoundError, Options, ServedModel, model_argument
+from bert_keras.serving.versions import NotFoundError, ServedModel
 from tests.serving.running import running, wait_for
 
 
@@ -339,23 +340,3 @@ def test_requests_go_on_while_versions_change(tmp_path: Path) -> None:
     assert not failures
     assert 5.0 not in seen
     assert 7.0 in seen or 6.0 in seen
-
-
-@pytest.mark.parametrize(
-    ("text", "name"),
-    [
-        ("saved_models/reviews", "reviews"),
-        ("other=saved_models/reviews", "other"),
-        ("hf://somebody/mini-lm@main", "mini-lm"),
-        ("a.b=x", "a.b"),
-    ],
-)
-def test_the_name_of_a_model(text: str, name: str) -> None:
-    assert model_argument(text)[0] == name
-
-
-def test_the_name_of_a_version_is_that_of_its_model(tmp_path: Path) -> None:
-    write(tmp_path / "reviews", 1)
-    assert model_argument(str(tmp_path / "reviews" / "1"))[0] == "reviews"
-    with pytest.raises(UsageError, match="NAME="):
-        model_argument(str(tmp_path / "my reviews"))
