@@ -161,30 +161,34 @@ def description() -> dict[str, Any]:
 
 
 def html_page() -> str:
-    """Return the description as an HTML page without scripts."""
-    rows: list[str] = []
+    """Return the description as an HTML page without scripts, with a table for each protocol."""
+    rows: dict[str, list[str]] = {}
     for path, (method, group, summary, properties, required) in OPERATIONS.items():
         names = ", ".join(
             f"<b>{escape(name)}</b>" if name in required else escape(name)
             for name in properties or ()
         )
-        cells = (
-            *(escape(group), f"<code>{method.upper()} {escape(path)}</code>"),
-            *(escape(summary), names),
-        )
-        rows.append("".join(f"<td>{cell}</td>" for cell in cells))
-    body = "\n".join(f"<tr>{row}</tr>" for row in rows)
+        cells = (f"<code>{method.upper()} {escape(path)}</code>", escape(summary), names)
+        row = "".join(f"<td>{cell}</td>" for cell in cells)
+        rows.setdefault(group, []).append(f"<tr>{row}</tr>")
+    head = "<thead><tr><th>Request</th><th>What it does</th><th>Keys of the body</th></tr></thead>"
+    tables = "\n".join(
+        f"<h2>{escape(group)}</h2>\n<table>{head}\n<tbody>{''.join(lines)}</tbody></table>"
+        for group, lines in rows.items()
+    )
+    styles = "".join(
+        f'<link rel="stylesheet" href="/static/{name}.css">' for name in ("style", "reference")
+    )
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width">'
-        "<title>bert-keras serve: interface</title>"
-        '<link rel="stylesheet" href="/static/style.css"></head>\n'
-        '<body class="reference"><main><h1>Interface</h1>\n'
-        "<p>Bodies and answers are JSON objects. Required keys are bold. "
-        '<a href="/openapi.json">openapi.json</a> has the same in the OpenAPI format. A path of '
-        "TensorFlow Serving may name a version, as in <code>/v1/models/{name}/versions/2:predict"
-        "</code>, or a label, as in <code>/v1/models/{name}/labels/stable:predict</code>.</p>\n"
-        '<div class="scrolls"><table><thead><tr><th>Protocol</th><th>Request</th>'
-        "<th>Answer</th><th>Keys of the body</th></tr></thead>\n"
-        f"<tbody>\n{body}\n</tbody></table></div></main></body></html>\n"
+        '<meta name="color-scheme" content="light dark"><title>bert-keras serve: HTTP API</title>'
+        f'<link rel="icon" href="/static/icon.svg" type="image/svg+xml">{styles}</head>\n'
+        '<body class="reference"><main><h1>HTTP API</h1>\n'
+        '<p><a href="/">The page</a> shows each request as curl and Python, under its answer. '
+        '<a href="/openapi.json">openapi.json</a> describes the paths in the OpenAPI format.</p>\n'
+        "<p>Bodies and answers are JSON objects. Required keys are bold. A path of TensorFlow "
+        "Serving may name a version, as in <code>/v1/models/{name}/versions/2:predict</code>, or a "
+        "label, as in <code>/v1/models/{name}/labels/stable:predict</code>.</p>\n"
+        f"{tables}\n</main></body></html>\n"
     )

@@ -130,10 +130,23 @@ async def _answer(service: Service, request: Request) -> Response:
         {
             "answer": _shown_answer(loaded, answered.outputs, top_k),
             "truncated": is_truncated,
+            "words": await _word_counts(loaded, inputs),
             "milliseconds": round(1000 * answered.seconds, 2),
             "version": str(answered.version.number),
         }
     )
+
+
+async def _word_counts(model: LoadedModel, inputs: Mapping[str, Any]) -> dict[str, int]:
+    """Return the number of "tokens" of all texts without special tokens, and of "unknown" ones."""
+    counts = {"tokens": 0, "unknown": 0}
+    texts = [text for text in inputs.values() if isinstance(text, str)]
+    if model.tokenizer is not None:
+        for text in texts:
+            listed, _ = await tokens(model, text, None)
+            counts["tokens"] += sum(not token.special for token in listed)
+            counts["unknown"] += sum(token.id == model.tokenizer.unk_id for token in listed)
+    return counts
 
 
 def _inputs(value: Any, model: LoadedModel, service: Service) -> dict[str, Any]:

@@ -324,5 +324,5 @@ def start_lines(server: Server, port: int) -> list[str]:
         lines.append(
             "Everybody who reaches this address can use the server. Set a token with --token."
         )
-    lines.append(f"Page: http://{host}:{port}/   interface: http://{host}:{port}/docs")
+    lines.append(f"Page: http://{host}:{port}/   HTTP API: http://{host}:{port}/docs")
     return lines

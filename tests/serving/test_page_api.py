@@ -105,6 +105,11 @@ def test_similarity_of_two_texts(served: Running) -> None:
     assert found == {"similarity": pytest.approx(float(expected), abs=1e-5)}
 
 
+def test_unknown_words_are_counted(served: Running) -> None:
+    reply = ask(served, "labels", {"inputs": {"text": "a \u2603 film", "pair": "\u2603 \u2603"}})
+    assert reply["words"] == {"tokens": 5, "unknown": 3}
+
+
 def test_fewer_answers_and_truncation(served: Running) -> None:
     two = ask(served, "labels", {"inputs": {"text": LONG}, "top_k": 2})
     assert len(two["answer"]["labels"]) == 2

@@ -7,7 +7,7 @@ import { codeBlock } from "./copy.js";
 import { announce, make } from "./dom.js";
 import { EXAMPLES } from "./examples.js";
 import { makeForm } from "./forms.js";
-import { busyLine, errorBox, notice, truncation } from "./messages.js";
+import { busyLine, errorBox, notice, truncation, unknownWords } from "./messages.js";
 import { taskOf } from "./modes.js";
 import { makeReader } from "./reader.js";
 import { count } from "./text.js";
@@ -151,7 +151,7 @@ function answerParts(shown, reply, model) {
   const facts = [`${Math.max(1, Math.round(reply.milliseconds)).toLocaleString("en")} ms`];
   if (reply.version) facts.push(`version ${reply.version}`);
   return [
-    ...(reply.truncated ? [truncation(model)] : []),
+    ...[reply.truncated && truncation(model), unknownWords(reply.words)].filter(Boolean),
     shown.element,
     make("p", { class: "hint meta", text: facts.join(" \u00b7 ") }),
   ];

@@ -48,6 +48,15 @@ export function truncation(model) {
   return notice(`The text is too long for this model, which read only ${part}.`);
 }
 
+/** The notice that a model does not know many of the words, or null if it knows most of them. */
+export function unknownWords(words) {
+  if (!words || 4 * words.unknown < words.tokens || !words.unknown) return null;
+  return notice(
+    `${words.unknown} of ${count(words.tokens, "token")} are unknown to this model, ` +
+      "so its answer says little.",
+  );
+}
+
 export function busyLine() {
   return make("div", { class: "busy", "aria-hidden": "true" });
 }

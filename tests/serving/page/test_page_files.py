@@ -7,13 +7,15 @@ from pathlib import Path
 
 import pytest
 
+from bert_keras.serving import openapi
+
 PAGE = Path(__file__).parents[3] / "bert_keras" / "serving" / "page"
 FILES = sorted(path for path in PAGE.iterdir() if path.is_file())
 MOST_LINES = 400
 # Namespaces are names, and nothing is loaded from them.
 NAMESPACES = ("http://www.w3.org/2000/svg",)
 _REFERENCES = {
-    ".html": r"(?:src|href)=\"([^\"#]+)\"",
+    ".html": r"<(?:script|link|img)\s[^>]*?(?:src|href)=\"([^\"#]+)\"",
     ".js": r"(?m)(?:\bfrom|^import)\s+\"([^\"\n]+)\"|import\(\"([^\"\n]+)\"",
     ".css": r"(?:url\(|@import\s+)[\"']?([^\"')]+)",
     ".svg": r"href=\"([^\"#]+)\"",
@@ -30,7 +32,7 @@ def referenced(path: Path) -> set[str]:
     """Return the names of files that a file loads, without their folder."""
     matches = re.finditer(_REFERENCES[path.suffix], path.read_text(encoding="utf-8"))
     names = {match[match.lastindex or 1] for match in matches}
-    return {name.removeprefix("static/").removeprefix("./") for name in names}
+    return {re.sub(r"^/?static/|^\./", "", name) for name in names}
 
 
 def test_the_page_is_one_flat_folder() -> None:
@@ -45,8 +47,11 @@ def test_a_file_loads_only_files_of_the_page(path: Path) -> None:
     assert not missing
 
 
-def test_every_file_is_loaded() -> None:
-    loaded, new = set(), {"index.html"}
+def test_every_file_is_loaded(tmp_path: Path) -> None:
+    """The page and the list of requests at /docs load them."""
+    described = tmp_path / "docs.html"
+    described.write_text(openapi.html_page(), encoding="utf-8")
+    loaded, new = set(), {"index.html", *referenced(described)}
     while new:
         loaded |= new
         new = set().union(*(referenced(PAGE / name) for name in new)) - loaded
@@ -78,7 +83,8 @@ def test_the_html_has_no_script_or_style_inside() -> None:
 @pytest.mark.parametrize(
     ("name", "text", "files"),
     [
-        ("a.html", '<script src="static/a.js"></script><a href="#b">', {"a.js"}),
+        ("a.html", '<script src="static/a.js"></script><a href="docs">', {"a.js"}),
+        ("a.html", '<link rel="icon" href="/static/a.svg">', {"a.svg"}),
         ("a.js", 'import { b } from "./b.js";\nimport "./c.js";', {"b.js", "c.js"}),
         ("a.js", 'const way = side === "from" ? "d.js" : "e.js";', set()),
         ("a.css", "p { background: url('d.svg'); }", {"d.svg"}),

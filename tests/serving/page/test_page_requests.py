@@ -238,6 +238,16 @@ def test_why_a_view_is_missing(visit: Visit, pictures: Path) -> None:
     assert visit.page.get_by_role("tab", name="Tokens").get_attribute("aria-selected") == "true"
 
 
+def test_many_unknown_words_are_told(visit: Visit) -> None:
+    visit.open("reviews")
+    visit.page.get_by_label("Text", exact=True).fill("zzz and others")
+    visit.run()
+    assert visit.read(".notice")[0].startswith("6 of 8 tokens are unknown to this model")
+    visit.page.get_by_label("Text", exact=True).fill("a fine film")
+    visit.run()
+    assert visit.read(".notice") == []
+
+
 def test_a_text_that_is_cut_is_told(visit: Visit) -> None:
     visit.open("reviews")
     visit.page.get_by_label("Text", exact=True).fill("long words " * 400)
