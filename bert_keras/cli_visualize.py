@@ -127,6 +127,9 @@ def embeddings(
     label: Annotated[
         str | None, typer.Option(help="column of the labels in a table; each label has a colour")
     ] = None,
+    header: Annotated[
+        bool, typer.Option(help="a table names its columns; else they are numbers from 0")
+    ] = True,
     method: Annotated[str, typer.Option(help="pca or tsne")] = "pca",
     perplexity: Annotated[
         float | None, typer.Option(help="neighbours that count in t-SNE; by default 30 or fewer")
@@ -142,7 +145,7 @@ def embeddings(
 ) -> None:
     """Draw a map of texts: near texts have similar sentence vectors."""
     target = _target(out, overwrite, theme)
-    texts, labels = _texts_and_labels(inputs, text, label)
+    texts, labels = _texts_and_labels(inputs, text, label, header=header)
     predictor = _open(source, allow_pickle, trust)
 
     def draw(visualize: Any) -> Any:
@@ -178,7 +181,7 @@ def _one_text(text: str | None, file: Path | None) -> str:
 
 
 def _texts_and_labels(
-    inputs: Sequence[str], column: str, label: str | None
+    inputs: Sequence[str], column: str, label: str | None, *, header: bool = True
 ) -> tuple[list[str], list[str] | None]:
     """Return the texts of all inputs, and their labels where `label` names a column.
 
@@ -199,7 +202,7 @@ def _texts_and_labels(
                 "or .parquet file, or leave --label out."
             )
         if is_table:
-            texts_of_table, labels_of_table = _table(_existing(path), column, label)
+            texts_of_table, labels_of_table = _table(_existing(path), column, label, header=header)
             texts += texts_of_table
             labels += labels_of_table
         else:
@@ -207,7 +210,9 @@ def _texts_and_labels(
     return texts, labels if label is not None else None
 
 
-def _table(path: Path, column: str, label: str | None) -> tuple[list[str], list[str]]:
+def _table(
+    path: Path, column: str, label: str | None, *, header: bool
+) -> tuple[list[str], list[str]]:
     """Return the texts of a table and their labels; [] without a column of labels."""
     from bert_keras.data import read_table
     from bert_keras.predictor import column_of
@@ -217,6 +222,7 @@ def _table(path: Path, column: str, label: str | None) -> tuple[list[str], list[
             str(path),
             text=column_of(column),
             label=None if label is None else column_of(label),
+            header=header,
         )
     except (DataError, UsageError):
         raise

@@ -68,6 +68,14 @@ def test_embeddings_of_texts_lines_and_tables(call, model: Path, tmp_path: Path)
     )
     done = call("visualize", "embeddings", model, table, *options)
     assert done.code == 0, done.err
+    nameless = tmp_path / "nameless.csv"
+    nameless.write_text("e f\na b\n")
+    done = call("visualize", "embeddings", model, nameless, "--out", tmp_path / "n.html")
+    assert done.code == 3
+    assert "--no-header" in done.err
+    options = ("--text", "0", "--no-header", "--out", tmp_path / "n.html")
+    done = call("visualize", "embeddings", model, nameless, *options)
+    assert done.code == 0, done.err
 
 
 @one_backend

@@ -49,7 +49,8 @@ def column_position(place: str, column: Column, names: list[str] | None, width: 
         count = "several columns" if column in names else "no column"
         raise DataError(
             f"{place}: {count} {column!r}. Received: {names!r:.500}. Name one of these; for a file "
-            "without a header, pass header=false and the number of the column, from 0."
+            "without a header, pass header=false (--no-header) and the number of the column, "
+            "from 0."
         )
     return names.index(column)
 
