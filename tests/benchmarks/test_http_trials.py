@@ -46,7 +46,9 @@ def test_versions_appear_at_once(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(keras.backend.backend() != "tensorflow", reason="it is exported on TensorFlow")
+@pytest.mark.skipif(
+    keras.backend.backend() != "tensorflow", reason="it is exported on the TensorFlow backend"
+)
 def test_swap_under_load(tiny_preset: Path, tmp_path: Path) -> None:
     for name in ("starlette", "onnx", "onnxruntime"):
         pytest.importorskip(name)

@@ -83,7 +83,7 @@ def test_quicktest_of_every_recipe(
         assert (versions / "1" / "saved_model.pb").is_file()
         card = (versions / "1" / "assets.extra" / "model_card.md").read_text(encoding="utf-8")
         is_encoder = recipe == "electra_demo"
-        assert ("A BertEncoder of" in card) is is_encoder
+        assert ("A BertEncoder with" in card) is is_encoder
         assert ("SavedModel of the encoder: run/" in done.out) is is_encoder
         answer = done.out.partition("A fresh process loads it and fills masks:")[2]
         assert (answer.count("[MASK]") >= 5) is not is_encoder
