@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib import metadata
+from inspect import cleandoc
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -97,6 +98,17 @@ app.add_typer(cli_visualize.app, name="visualize", rich_help_panel=USE)
 app.command(rich_help_panel=_PRODUCTION)(cli_export.export)
 app.command(rich_help_panel=_PRODUCTION)(cli_export.serve_check)
 app.command(rich_help_panel=_PRODUCTION)(cli_serve.serve)
+
+
+def _join_lines(program: typer.Typer) -> None:
+    """Let each paragraph of a command's help flow; Typer would keep the lines of the docstring."""
+    for command in program.registered_commands:
+        paragraphs = cleandoc(command.help or command.callback.__doc__ or "").split("\n\n")
+        command.help = "\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs)
+    for group in program.registered_groups:
+        if group.typer_instance is not None:
+            _join_lines(group.typer_instance)
+
 
 _AGAIN = "Mend this, remove the folder and repeat the command."
 _SOURCE = "a folder of any format, a name of PRESETS, or hf://organisation/name[@revision]"
@@ -305,6 +317,7 @@ def main() -> None:
     """Run the program. An error that the user can mend becomes one message and an exit code."""
     quiet()
     escaping.escape_streams()
+    _join_lines(app)
     try:
         app(prog_name="bert-keras")
     except Exception as error:

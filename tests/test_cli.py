@@ -149,6 +149,16 @@ def test_help(call) -> None:
         assert command in done.out
 
 
+def test_the_lines_of_a_paragraph_of_help_flow(call) -> None:
+    """Typer would keep the lines of the docstring, which are longer than a terminal."""
+    assert call("serve", "--help").code == 0
+    helps = [command.help for command in cli.app.registered_commands]
+    assert len(helps) > 10
+    for text in helps:
+        assert text
+        assert "\n" not in text.replace("\n\n", "")
+
+
 @pytest.fixture(scope="module")
 def classifier(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("cli") / "classifier"

@@ -172,10 +172,8 @@ def parse_overrides(arguments: Sequence[str], defaults: Mapping[str, Any]) -> di
                 raise UsageError(
                     f"{key}= is called {today}= now. Received: {argument!r}. Write {today}={text}."
                 )
-            raise UsageError(
-                f"Unknown key. Received: {argument!r}.{nearest(key, defaults)} "
-                f"Known keys: {', '.join(defaults)}."
-            )
+            hint = nearest(key, defaults) or f" Known keys: {', '.join(defaults)}."
+            raise UsageError(f"Unknown key. Received: {argument!r}.{hint}")
         if key in values:
             raise UsageError(f"{key}= is given twice. Received: {argument!r}. Leave one out.")
         value_type = cast("type[Any]", type(defaults[key]))

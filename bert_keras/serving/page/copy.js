@@ -1,6 +1,7 @@
 // The request of an answer as code to copy: curl, Python's standard library, and OpenAI's client.
 //
-// The code calls the public protocols: TensorFlow Serving's `:predict`, and OpenAI's embeddings.
+// The code calls the public protocols: TensorFlow Serving's `:predict`, OpenAI's embeddings, and
+// Cohere's `/v1/rerank`.
 
 import { copyButton, switcher } from "./controls.js";
 import { make } from "./dom.js";
@@ -26,15 +27,29 @@ export function serverAddress() {
   return new URL(".", document.baseURI).href.replace(/\/$/, "");
 }
 
-/** Return `{path, body, reads}` of the public request; `reads` is what the Python code prints. */
+// Lines of Python that print an answer.
+const PRINT_PREDICTION = 'print(answer["predictions"][0])';
+const PRINT_RANKS = `for result in answer["results"]:
+        print(f"{result['relevance_score']:.3f}", body["documents"][result["index"]])`;
+
+/** Return `{path, body, print}` of the request with the same answer; `print` is a line of Python. */
 export function publicRequest(mode, values, model) {
-  if (mode.texts) {
-    const input = mode.texts(values);
-    const body = { model: model.name, input: input.length === 1 ? input[0] : input };
-    return { path: "/v1/embeddings", body, reads: mode.id };
+  if (mode.id === "vector" && mode.texts) {
+    return embeddingsRequest(mode, values, model, "print(vectors[0])");
+  }
+  if (mode.id === "search") {
+    const [query, ...documents] = mode.texts(values);
+    const body = { model: model.name, query, documents };
+    return { path: "/v1/rerank", body, print: PRINT_RANKS };
   }
   const path = `/v1/models/${encodeURIComponent(model.name)}:predict`;
-  return { path, body: predictBody(mode, values, model), reads: "predictions" };
+  return { path, body: predictBody(mode, values, model), print: PRINT_PREDICTION };
+}
+
+function embeddingsRequest(mode, values, model, print) {
+  const input = mode.texts(values);
+  const body = { model: model.name, input: input.length === 1 ? input[0] : input };
+  return { path: "/v1/embeddings", body, print };
 }
 
 function predictBody(mode, values, model) {
@@ -46,7 +61,9 @@ function predictBody(mode, values, model) {
   const { inputs } = mode.request.body(values);
   // A model that takes one text or two has a named signature for the case that is not the default.
   let signature = {};
-  if (inputs.pair && !readsPairs(model)) signature = { signature_name: "pairs" };
+  if (inputs.pair && !readsPairs(model)) {
+    signature = { signature_name: mode.id === "compare" ? "similarity" : "pairs" };
+  }
   if (!inputs.pair && readsPairs(model)) signature = { signature_name: "texts" };
   return { ...signature, instances: [inputs] };
 }
@@ -61,12 +78,32 @@ export function curlCode({ path, body }, address, withToken) {
   ].join(" \\\n  ");
 }
 
+export function pythonCode({ path, body, print }, address, withToken) {
+  const imports = ["json", ...(withToken ? ["os"] : []), "urllib.request"];
+  const headers = ['"Content-Type": "application/json"'];
+  if (withToken) headers.push('"Authorization": "Bearer " + os.environ["TOKEN"]');
+  const read =
+    path === "/v1/embeddings" ? '    vectors = [item["embedding"] for item in answer["data"]]\n' : "";
+  return `${imports.map((name) => `import ${name}`).join("\n")}
+
+body = ${asJson(body, 4)}
+request = urllib.request.Request(
+    ${asJson(address + path)},
+    json.dumps(body).encode(),
+    {${headers.join(", ")}},
+)
+with urllib.request.urlopen(request) as response:
+    answer = json.load(response)
+${read}    ${print}
+`;
+}
+
 const COSINE = `
 def cosine(a, b):
     return sum(x * y for x, y in zip(a, b)) / math.hypot(*a) / math.hypot(*b)
 `;
-// Lines that print the result. `vectors` are the answers of the embeddings.
-const PRINTS = {
+// Lines that print the result of the vectors of OpenAI's client.
+const PRINT_VECTORS = {
   vector: "print(vectors[0])",
   compare: "print(cosine(vectors[0], vectors[1]))",
   search: `query, *lines = vectors
@@ -75,35 +112,9 @@ for score, text in sorted(zip(scores, body["input"][1:]), reverse=True):
     print(f"{score:.3f}", text)`,
 };
 
-export function pythonCode({ path, body, reads }, address, withToken) {
-  const compares = reads === "compare" || reads === "search";
-  const imports = [
-    "json",
-    ...(compares ? ["math"] : []),
-    ...(withToken ? ["os"] : []),
-    "urllib.request",
-  ];
-  const headers = ['"Content-Type": "application/json"'];
-  if (withToken) headers.push('"Authorization": "Bearer " + os.environ["TOKEN"]');
-  const read =
-    reads === "predictions"
-      ? '    print(json.load(response)["predictions"][0])'
-      : `    vectors = [item["embedding"] for item in json.load(response)["data"]]\n${PRINTS[reads]}`;
-  return `${imports.map((name) => `import ${name}`).join("\n")}
-${compares ? `\n${COSINE}\n` : ""}
-body = ${asJson(body, 4)}
-request = urllib.request.Request(
-    ${asJson(address + path)},
-    json.dumps(body).encode(),
-    {${headers.join(", ")}},
-)
-with urllib.request.urlopen(request) as response:
-${read}
-`;
-}
-
-export function openaiCode({ body, reads }, address, withToken) {
-  const compares = reads === "compare" || reads === "search";
+export function openaiCode(mode, values, model, address, withToken) {
+  const { body, print } = embeddingsRequest(mode, values, model, PRINT_VECTORS[mode.id]);
+  const compares = mode.id !== "vector";
   const key = withToken ? 'os.environ["TOKEN"]' : '"none"';
   const imports = [...(compares ? ["import math"] : []), ...(withToken ? ["import os"] : [])];
   return `${imports.map((line) => `${line}\n`).join("")}${imports.length ? "\n" : ""}from openai import OpenAI
@@ -111,7 +122,7 @@ ${compares ? `\n${COSINE}\n` : ""}
 client = OpenAI(base_url=${asJson(`${address}/v1`)}, api_key=${key})
 body = ${asJson(body, 4)}
 vectors = [item.embedding for item in client.embeddings.create(**body).data]
-${PRINTS[reads]}
+${print}
 `;
 }
 
@@ -127,7 +138,7 @@ export function codeBlock(mode, values, model, withToken) {
     languages.push({
       value: "openai",
       name: "OpenAI client",
-      code: openaiCode(sent, address, withToken),
+      code: openaiCode(mode, values, model, address, withToken),
     });
   }
   const code = make("code", { text: languages[0].code });

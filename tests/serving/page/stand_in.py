@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import base64
 import json
+import math
 import mimetypes
 import re
 import time
@@ -113,6 +114,13 @@ class StandIn:
         if path == "/v1/embeddings":
             texts = body["input"] if isinstance(body["input"], list) else [body["input"]]
             return {"data": [{"embedding": _vector(text, 8)} for text in texts]}
+        if path == "/v1/rerank":
+            documents = body["documents"]
+            scores = [_cosine(body["query"], document) for document in documents]
+            order = sorted(range(len(scores)), key=lambda index: -scores[index])
+            return {"results": [{"index": i, "relevance_score": scores[i]} for i in order]}
+        if body.get("signature_name") == "similarity":
+            return {"predictions": [_cosine(*body["instances"][0].values())]}
         if match := re.fullmatch(r"/v1/models/(.+):predict", path):
             return {"predictions": [{"model": match[1]}]}
         match = re.fullmatch(r"/api/models/(.+)/(\w+)", path)
@@ -239,6 +247,12 @@ def _vector(text: str, size: int) -> list[float]:
     random = np.random.default_rng(sum(map(ord, text)))
     vector = random.normal(size=size)
     return (vector / np.linalg.norm(vector)).tolist()
+
+
+def _cosine(one: str, other: str) -> float:
+    """Return the cosine of two vectors, by the formula of the copied code."""
+    a, b = _vector(one, 8), _vector(other, 8)
+    return sum(x * y for x, y in zip(a, b, strict=True)) / math.hypot(*a) / math.hypot(*b)
 
 
 def _similarity(one: str, other: str) -> float:

@@ -81,7 +81,7 @@ def test_the_copied_code_sends_the_text(
         ("reviews", {"signature_name": "pairs", "instances": [{"text": "a", "pair": "b"}]}),
         (stand_in.BOTH, {"instances": [{"text": "a", "pair": "b"}]}),
         (stand_in.CROSS_ENCODER, {"instances": [{"text": "a", "pair": "b"}]}),
-        ("meaning", {"model": "meaning", "input": ["a", "b"]}),
+        ("meaning", {"signature_name": "similarity", "instances": [{"text": "a", "pair": "b"}]}),
     ],
 )
 def test_the_copied_code_of_pairs(visit: Visit, model: str, expected: Any) -> None:
@@ -101,17 +101,29 @@ def test_the_copied_code_of_one_text(visit: Visit) -> None:
     assert json.loads(arguments_of(visit.code("curl"))[-1]) == expected
 
 
-@pytest.mark.parametrize("mode", ["vector", "compare", "search"])
+PATHS = {
+    "vector": "/v1/embeddings",
+    "compare": "/v1/models/meaning:predict",
+    "search": "/v1/rerank",
+}
+
+
+@pytest.mark.parametrize("mode", PATHS)
 def test_the_copied_code_of_vectors(
     visit: Visit, fresh: StandIn, monkeypatch: pytest.MonkeyPatch, mode: str
 ) -> None:
-    """Python's standard library and OpenAI's client print the same."""
+    """Python's standard library and OpenAI's client print the same score, ranks or vector."""
     visit.open("meaning", mode)
     visit.run("search" if mode == "search" else "answer")
     fresh.sent.clear()
     plain = run_python(copied(visit, "Python"), monkeypatch)
     ((path, body),) = fresh.sent
-    assert path == "/v1/embeddings"
+    assert path == PATHS[mode]
+    texts = {
+        "vector": lambda: body["input"],
+        "compare": lambda: [*body["instances"][0].values()],
+        "search": lambda: [body["query"], *body["documents"]],
+    }[mode]()
     made: list[dict[str, Any]] = []
 
     class Client:
@@ -120,7 +132,7 @@ def test_the_copied_code_of_vectors(
             self.embeddings = self
 
         def create(self, **sent: Any) -> Any:
-            assert sent == body
+            assert sent == {"model": "meaning", "input": texts}
             items = fresh.reply("/v1/embeddings", sent)["data"]
             return types.SimpleNamespace(data=[types.SimpleNamespace(**item) for item in items])
 
