@@ -12,7 +12,7 @@ import typer
 from bert_keras import escaping
 from bert_keras.errors import UsageError
 
-_LIBRARIES = ("starlette", "uvicorn", "orjson", "prometheus_client")
+_LIBRARIES = ("starlette", "uvicorn", "httptools", "orjson", "prometheus_client")
 _LARGEST_PORT = 65_535
 
 

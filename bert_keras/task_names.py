@@ -32,6 +32,8 @@ TEXT_TASKS = (
     *("text_classification", "multi_label_classification", "text_regression"),
     *("sentence_similarity", "pair_classification", "retrieval"),
 )
+# Tasks whose models read a long text in overlapping windows.
+WINDOW_TASKS = ("token_classification", "question_answering")
 # Tasks whose code is in the files of another task: a variant of it, or a part.
 SHARED_FILES: dict[str, str] = {
     **dict.fromkeys(("multi_label_classification", "text_regression"), "text_classification"),

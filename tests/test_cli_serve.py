@@ -46,6 +46,7 @@ def test_options_reach_the_server(monkeypatch, settings) -> None:
         *("--token", "t", "--dtype", "bfloat16", "--device", "cpu", "--max-batch", "8"),
         *("--max-wait", "5", "--max-queue", "9", "--max-texts", "7", "--max-body", "3"),
         *("--timeout", "2.5", "--cors", "https://a.example", "--token-ids", "--trust"),
+        *("--allowed-host", "api.example"),
     ]
     assert run(monkeypatch, *words) == 0
     found = settings["settings"]
@@ -57,6 +58,7 @@ def test_options_reach_the_server(monkeypatch, settings) -> None:
     assert (found.limits.max_texts, found.limits.max_body) == (7, 3 * 1024)
     assert (found.limits.timeout, found.origins) == (2.5, ("https://a.example",))
     assert found.accepts_token_ids
+    assert found.allowed_hosts == ("api.example",)
 
 
 def test_the_token_may_be_in_the_environment(monkeypatch, settings) -> None:

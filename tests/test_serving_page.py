@@ -101,5 +101,5 @@ def test_the_options_exist() -> None:
     named = set(re.findall(r"--([a-z][a-z-]+)", text)) - {"name"}  # of `bert-keras export`
     known = {name.replace("_", "-") for name in cli_serve.serve.__annotations__}
     assert named <= known
-    # The page tells each option but these, which `--help` explains.
+    # The page explains all other options; `--help` explains these.
     assert known - named == {"models", "port", "return"}

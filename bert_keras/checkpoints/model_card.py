@@ -20,6 +20,7 @@ from bert_keras.checkpoints.model_card_code import opens, usage
 from bert_keras.escaping import markdown, printable
 from bert_keras.inference import prompt_of
 from bert_keras.inference.base import PredictorConfig
+from bert_keras.task_names import WINDOW_TASKS
 from bert_keras.tokenizers import Tokenizer
 
 if TYPE_CHECKING:
@@ -51,7 +52,6 @@ _FAMILIES = {
 }
 _MOST_LABELS = 100  # maximum number of rows in the table of labels
 _LISTED_OPTIONS = ("prompts", "similarity", "activation")  # options of the task on a card
-_WINDOW_TASKS = ("token_classification", "question_answering")  # they read long texts in windows
 _LAST_LINE = re.compile(
     r"<!-- Written by bert_keras, which renews this file while nobody changes it\. "
     r"sha256: ([0-9a-f]{64}) -->\n\Z"
@@ -350,7 +350,7 @@ def _training(card: ModelCard) -> Iterator[str]:
 
 def _limits(model: BertEncoder | Task, length: int, card: ModelCard) -> Iterator[str]:
     """Yield the limits of a model as a Markdown list."""
-    if model.task_name in _WINDOW_TASKS:
+    if model.task_name in WINDOW_TASKS:
         yield f"- A text of more than {length} tokens is read in overlapping windows."
     else:
         yield f"- The model reads at most {length} tokens of a text, and ignores the rest."

@@ -12,6 +12,8 @@ from starlette.responses import Response
 
 from bert_keras.serving.http_requests import Limits, RequestError
 
+_READ_ANYWAY = 4  # times the largest size of a body
+
 
 async def read_object(request: Request, limits: Limits) -> dict[str, Any]:
     """Return the JSON object of a request's body.
@@ -36,16 +38,24 @@ async def read_object(request: Request, limits: Limits) -> dict[str, Any]:
 
 
 async def _body(request: Request, most: int) -> bytes:
-    """Return the body of a request; stop reading at `most` bytes."""
+    """Return the body of a request of at most `most` bytes.
+
+    A larger body is read up to `_READ_ANYWAY` times that size, and dropped. Clients such as urllib
+    send all of it before they read the answer, and would see a broken connection instead.
+    """
     length = request.headers.get("content-length", "")
-    if length.isdecimal() and int(length) > most:
+    if length.isdecimal() and int(length) > _READ_ANYWAY * most:
         raise RequestError(413, _too_large(most))
     parts, size = [], 0
     async for part in request.stream():
         size += len(part)
         if size > most:
-            raise RequestError(413, _too_large(most))
+            parts.clear()
+        if size > _READ_ANYWAY * most:
+            break
         parts.append(part)
+    if size > most:
+        raise RequestError(413, _too_large(most))
     return b"".join(parts)
 
 

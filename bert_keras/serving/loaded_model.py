@@ -17,6 +17,7 @@ from bert_keras.models import BertEncoder, Task
 from bert_keras.predictor import Predictor, device_scope
 from bert_keras.serving.predictor_signatures import predictor_signatures, serves_task
 from bert_keras.serving.signatures import DEFAULT, Columns, Outputs, Signature, Spec
+from bert_keras.task_names import WINDOW_TASKS
 from bert_keras.tokenizers import Tokenizer
 
 VECTOR_TASKS = ("sentence_similarity", "feature_extraction")
@@ -25,7 +26,7 @@ LABEL_TASKS = ("text_classification", "multi_label_classification", "pair_classi
 _SEPARATE_TASKS = ("sentence_similarity", "pair_classification")
 OTHER = "other"  # task of a SavedModel that another program wrote
 MOST_ATTENTION = 256  # maximum number of tokens whose attention the page draws
-# A text is shortened before it is tokenised if it has more characters per token of `max_length`.
+# A text with more characters than this times `max_length` is shortened before it is tokenised.
 _CHARACTERS_PER_TOKEN = 64
 _MOST_ANSWERS = 20  # maximum number of answers to a question on the page
 
@@ -70,6 +71,7 @@ class LoadedModel:
         pad_id: id of the padding token.
         prompt: text that is put before each text, or before the first text of a pair; "" for none.
         activation: name of the activation of a regression's outputs; None for none.
+        similarity: measure of the similarity of two vectors, a name in `features.SIMILARITIES`.
         why_not: "answer", "tokens" or "attention" -> reason why the page does not offer it.
         more: signatures that a client cannot call by name: "ranked_answers" and "attention" of the
             page, and "vectors_of_ids" of `/v1/embeddings`.
@@ -87,15 +89,17 @@ class LoadedModel:
         self.pad_id = 0
         self.prompt = ""
         self.activation: str | None = None
+        self.similarity = features.COSINE
         self.why_not: dict[str, str] = {}
         self.more: dict[str, Signature] = {}
         self._only_vectors: Signature | None = None
 
     def take_options(self, options: Mapping[str, Any]) -> None:
-        """Set labels and activation from the options of the task. Set `task` first."""
+        """Set labels, activation and similarity from the options of the task. Set `task` first."""
         labels = options.get("labels")
         self.labels = list(labels) if labels and self.task != "text_regression" else None
         self.activation = options.get("activation")
+        self.similarity = options.get("similarity", features.COSINE)
 
     def tokens(
         self, text: str, pair: str | None = None, *, max_length: int | None = None
@@ -127,7 +131,7 @@ class LoadedModel:
     @property
     def reads_windows(self) -> bool:
         """True if the model reads a long text in overlapping windows, and never truncates it."""
-        return self.task in ("token_classification", "question_answering")
+        return self.task in WINDOW_TASKS
 
     def shortened(self, text: str) -> str:
         """Return the beginning of a very long text, with more tokens than the model reads.

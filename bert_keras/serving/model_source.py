@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -16,6 +17,8 @@ from bert_keras.predictor import Predictor
 from bert_keras.serving.loaded_model import LoadedModel, PredictorModel
 from bert_keras.serving.saved_model import SavedModel
 from bert_keras.serving.version_folders import SAVED_MODEL, is_base_folder, is_export, is_version
+
+logger = logging.getLogger("bert_keras.serving")
 
 _NAME = re.compile(r"[\w.-]+")
 _LIBRARIES = {"onnx": "onnxruntime", "torch": "torch.export"}  # format -> library that runs it
@@ -54,6 +57,8 @@ def open_model(path: str, options: Options) -> LoadedModel:
         ImportError: if the runtime of the export is not installed.
     """
     folder = Path(path)
+    if is_export(folder) and (options.dtype or options.device):
+        logger.warning("%s: an export has its own dtype; --dtype and --device do not apply", folder)
     if (folder / SAVED_MODEL).is_file():
         return SavedModel(folder, trust=options.trust)
     if (folder / formats.FILE).is_file():
@@ -73,7 +78,7 @@ def open_model(path: str, options: Options) -> LoadedModel:
         )
     except (ArtifactError, DataError, UsageError):
         raise
-    except ValueError as error:  # of `dtype` or `device`
+    except ValueError as error:  # such as those of `dtype` and `device`
         raise UsageError(str(error)) from error
     dtype = predictor.encoder.compute_dtype
     return PredictorModel(predictor, backend=keras.backend.backend(), dtype=dtype)

@@ -156,6 +156,7 @@ def description() -> dict[str, Any]:
         "openapi": "3.1.0",
         "info": {"title": "bert-keras serve", "version": metadata.version("bert-keras")},
         "paths": paths,
+        "security": [{}, {"bearer": []}],  # a server may need no token
         "components": {"securitySchemes": {"bearer": {"type": "http", "scheme": "bearer"}}},
     }
 

@@ -14,7 +14,6 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from bert_keras import features
-from bert_keras.inference.sentence_similarity import unit_length
 from bert_keras.serving.http_json import json_response, read_object
 from bert_keras.serving.http_requests import (
     RequestError,
@@ -22,7 +21,6 @@ from bert_keras.serving.http_requests import (
     check_amount,
     required,
     run,
-    run_vectors,
     shown,
     texts_from,
     tokens,
@@ -37,6 +35,7 @@ from bert_keras.serving.loaded_model import (
     VECTOR_TASKS,
     LoadedModel,
 )
+from bert_keras.serving.ranking import can_compare_vectors, ranking_scores
 from bert_keras.serving.signatures import Outputs, Signature
 from bert_keras.serving.versions import ServedModel, Version
 
@@ -87,6 +86,7 @@ def _description(version: Version) -> dict[str, Any]:
         "labels": model.labels,
         "max_length": model.max_length,
         "mask_token": model.mask_token,
+        "similarity": model.similarity,
         "backend": model.backend,
         "dtype": model.dtype,
         "can": {
@@ -94,7 +94,7 @@ def _description(version: Version) -> dict[str, Any]:
             "tokens": model.tokenizer is not None,
             "attention": "attention" in model.more,
             "similarity": model.task in VECTOR_TASKS and model.similarity_signature is not None,
-            "search": model.task in VECTOR_TASKS and model.has_vectors,
+            "search": can_compare_vectors(model),
         },
         "why_not": model.why_not,
     }
@@ -138,7 +138,13 @@ async def _answer(service: Service, request: Request) -> Response:
 
 
 async def _word_counts(model: LoadedModel, inputs: Mapping[str, Any]) -> dict[str, int]:
-    """Return the number of "tokens" of all texts without special tokens, and of "unknown" ones."""
+    """Return how many tokens the inputs have, and how many of them the vocabulary lacks.
+
+    Special tokens and options are not counted, and of a long text only the beginning.
+
+    Returns:
+        "tokens" -> number of tokens, and "unknown" -> number of unknown tokens.
+    """
     counts = {"tokens": 0, "unknown": 0}
     texts = [text for text in inputs.values() if isinstance(text, str)]
     if model.tokenizer is not None:
@@ -342,11 +348,9 @@ async def _search(service: Service, request: Request) -> Response:
             413, f"The page searches {_MOST_LINES:,} lines. Received: {len(texts):,}."
         )
     loaded = model.newest.model
-    if loaded.task not in VECTOR_TASKS or not loaded.has_vectors:
+    if not can_compare_vectors(loaded):
         raise RequestError(404, f"A model for {loaded.task} gives no vectors to search with.")
-    answered = await run_vectors(request, service, model, [query, *texts])
-    vectors = unit_length(np.asarray(answered.outputs["sentence_vector"], np.float32))
-    scores = vectors[1:] @ vectors[0]
+    scores, answered = await ranking_scores(request, service, model, query, texts)
     order = np.argsort(-scores, kind="stable").tolist()
     return json_response(
         {

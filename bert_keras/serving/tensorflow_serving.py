@@ -44,6 +44,7 @@ from bert_keras.serving.signatures import (
     Signature,
     Spec,
 )
+from bert_keras.serving.version_folders import MOST_DIGITS
 from bert_keras.serving.versions import AVAILABLE, FAILED, Version
 
 _DTYPES = {
@@ -58,7 +59,6 @@ _DTYPES = {
     "bfloat16": "DT_BFLOAT16",
 }
 _OK = "OK"
-_MOST_DIGITS = 18  # TensorFlow Serving keeps version numbers in signed 64-bit integers
 
 
 def routes(service: Service) -> list[Route]:
@@ -106,7 +106,7 @@ def _number(path: Mapping[str, str]) -> int | None:
     text = path.get("number")
     if text is None:
         return None
-    if not text.isascii() or not text.isdecimal() or len(text) > _MOST_DIGITS:
+    if not text.isascii() or not text.isdecimal() or len(text) > MOST_DIGITS:
         raise RequestError(404, f"{text!r:.80} is not the number of a version.")
     return int(text)
 

@@ -20,7 +20,6 @@ from bert_keras.serving.http_json import json_response, read_object
 from bert_keras.serving.http_requests import (
     RequestError,
     Service,
-    check_amount,
     required,
     run,
     run_vectors,
@@ -30,6 +29,13 @@ from bert_keras.serving.http_requests import (
     version_of,
 )
 from bert_keras.serving.loaded_model import LABEL_TASKS, LoadedModel
+from bert_keras.serving.ranking import (
+    can_rank,
+    can_score_pairs,
+    ranking_model,
+    ranking_scores,
+    truncated_rows,
+)
 from bert_keras.serving.versions import ServedModel
 
 _PAIR = ("text", "pair")
@@ -49,24 +55,9 @@ def can_predict(model: LoadedModel) -> bool:
     return model.task in LABEL_TASKS
 
 
-def can_score_pairs(model: LoadedModel) -> bool:
-    """Return whether a model was trained to score pairs of texts, as a re-ranker is."""
-    return model.task == "text_regression" and model.of_inputs(*_PAIR) is not None
-
-
-def can_rerank(model: LoadedModel) -> bool:
-    """Return whether a model answers `/rerank`: by scores of pairs, or by similarity."""
-    return can_score_pairs(model) or model.similarity_signature is not None
-
-
-def reranker_of(service: Service) -> ServedModel | None:
-    """Return the model of `/rerank`: the first that scores pairs, else one with a similarity."""
-    return service.first(can_score_pairs) or service.first(can_rerank)
-
-
 def first_models(service: Service) -> dict[str, ServedModel | None]:
     """Return path -> model that answers it, for paths that name no model."""
-    reranker = reranker_of(service)
+    reranker = ranking_model(service)
     return {
         "/embed": service.first(can_embed),
         "/predict": service.first(can_predict),
@@ -109,26 +100,25 @@ def _required(model: ServedModel | None, needs: str) -> ServedModel:
     return model
 
 
-async def _check_length(
-    model: LoadedModel, body: dict[str, Any], texts: list[str], pairs: list[str] | None = None
-) -> int:
-    """Check that texts are short enough, unless the body has "truncate": true.
+def _check_length(model: LoadedModel, body: dict[str, Any], count: int, rows: int) -> None:
+    """Check that no text or pair is truncated, unless the body has "truncate": true.
 
-    Returns:
-        The number of texts or pairs that the model truncates.
+    Args:
+        model: the model.
+        body: body of the request.
+        count: number of texts or pairs that the model truncates.
+        rows: number of all texts or pairs.
 
     Raises:
         RequestError: if a text is too long; status 413, as in TEI.
     """
     may_truncate = _flag(body, "truncate", False)
-    count = await truncated(model, texts, pairs)
     if count and not may_truncate:
         raise RequestError(
             413,
-            f"{count} of {len(texts)} inputs have more than {model.max_length} tokens. Shorten "
+            f"{count} of {rows} inputs have more than {model.max_length} tokens. Shorten "
             'them, or send "truncate": true.',
         )
-    return count
 
 
 def _truncated_header(count: int) -> dict[str, str]:
@@ -158,12 +148,13 @@ async def _embed(service: Service, request: Request) -> Response:
     body = await read_object(request, service.limits)
     model = _required(service.first(can_embed), "a model with vectors, such as a SentenceEncoder")
     texts = texts_from(body.get("inputs"), "inputs", service.limits)
-    headers = _truncated_header(await _check_length(model.newest.model, body, texts))
+    count = await truncated(model.newest.model, texts)
+    _check_length(model.newest.model, body, count, len(texts))
     answered = await run_vectors(request, service, model, texts)
     vectors = np.asarray(answered.outputs["sentence_vector"], np.float32)
     if _flag(body, "normalize", True):
         vectors = unit_length(vectors)
-    return json_response(vectors, headers=headers)
+    return json_response(vectors, headers=_truncated_header(count))
 
 
 async def _predict(service: Service, request: Request) -> Response:
@@ -174,7 +165,7 @@ async def _predict(service: Service, request: Request) -> Response:
         raise RequestError(400, "`raw_scores` is not available here: scores are probabilities.")
     rows, is_one = _text_rows(body.get("inputs"), service)
     answers: list[Any] = [None] * len(rows)
-    truncated_rows = 0
+    num_truncated = 0
     for names in (("text",), _PAIR):  # texts and pairs have signatures of their own
         indices = [index for index, row in enumerate(rows) if len(row) == len(names)]
         if not indices:
@@ -183,13 +174,15 @@ async def _predict(service: Service, request: Request) -> Response:
             kind = "single texts" if names == ("text",) else "pairs of texts"
             raise RequestError(400, f"The model {model.name} does not take {kind}.")
         columns = [list(column) for column in zip(*(rows[i] for i in indices), strict=True)]
-        truncated_rows += await _check_length(model.newest.model, body, *columns)
+        count = await truncated(model.newest.model, *columns)
+        _check_length(model.newest.model, body, count, len(indices))
+        num_truncated += count
         labels_and_scores = await _labels(
             request, service, model, dict(zip(names, columns, strict=True))
         )
         for index, answer in zip(indices, labels_and_scores, strict=True):
             answers[index] = answer
-    headers = _truncated_header(truncated_rows)
+    headers = _truncated_header(num_truncated)
     return json_response(answers[0] if is_one else answers, headers=headers)
 
 
@@ -247,34 +240,18 @@ async def _scores(
     query: str,
     texts: list[str],
 ) -> tuple[np.ndarray, dict[str, str]]:
-    """Return the score of each text for a query, float32 [texts], and headers.
-
-    Raises:
-        RequestError: if the query, once for each text, and the texts have too many characters.
-    """
-    characters = len(query) * len(texts) + sum(map(len, texts))
-    check_amount(len(texts), characters, service.limits)
-    queries = [query] * len(texts)
-    headers = _truncated_header(await _check_length(model.newest.model, body, queries, texts))
-    answered = await run(
-        request,
-        service,
-        lambda: version_of(model),
-        lambda loaded: required(
-            loaded.of_inputs(*_PAIR) if can_score_pairs(loaded) else loaded.similarity_signature
-        ),
-        {"text": queries, "pair": texts},
-        len(texts),
-    )
-    outputs = answered.outputs
-    scores = outputs["similarity"] if "similarity" in outputs else outputs["scores"][:, 0]
-    return np.asarray(scores, np.float32), headers
+    """Return the score of each text for a query, float32 [texts], and headers."""
+    loaded = model.newest.model
+    count = await truncated_rows(service, loaded, query, texts)
+    _check_length(loaded, body, count, len(texts))
+    scores, _ = await ranking_scores(request, service, model, query, texts)
+    return scores, _truncated_header(count)
 
 
 async def _rerank(service: Service, request: Request) -> Response:
     """Answer `/rerank`: indices of texts with their scores, best first."""
     body = await read_object(request, service.limits)
-    model = _required(reranker_of(service), "a model that scores pairs of texts")
+    model = _required(ranking_model(service), "a model that scores pairs of texts")
     query = _query(body)
     texts = texts_from(body.get("texts"), "texts", service.limits)
     returns_text = _flag(body, "return_text", False)
@@ -295,10 +272,10 @@ async def _cohere_rerank(service: Service, request: Request) -> Response:
     """Answer `/v1/rerank`: results with `index` and `relevance_score`, best first."""
     body = await read_object(request, service.limits)
     name = body.get("model")
-    model = reranker_of(service)
+    model = ranking_model(service)
     if isinstance(name, str) and name in service.models:
         model = service.models[name]
-        if not can_rerank(model.newest.model):
+        if not can_rank(model.newest.model):
             raise RequestError(400, f"The model {name} scores no pairs of texts.")
     model = _required(model, "a model that scores pairs of texts")
     query = _query(body)

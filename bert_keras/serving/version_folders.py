@@ -9,7 +9,7 @@ from pathlib import Path
 from bert_keras.export.runtimes import formats
 
 SAVED_MODEL = "saved_model.pb"
-_MOST_DIGITS = 18  # TensorFlow Serving keeps version numbers in signed 64-bit integers
+MOST_DIGITS = 18  # TensorFlow Serving keeps version numbers in signed 64-bit integers
 
 
 def is_export(folder: Path) -> bool:
@@ -20,7 +20,7 @@ def is_export(folder: Path) -> bool:
 def is_version(folder: Path) -> bool:
     """Return whether a folder is an export, and its name is a version number."""
     name = folder.name
-    return name.isdecimal() and len(name) <= _MOST_DIGITS and is_export(folder)
+    return name.isdecimal() and len(name) <= MOST_DIGITS and is_export(folder)
 
 
 def is_base_folder(folder: Path) -> bool:

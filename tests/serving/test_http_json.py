@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import urllib.error
+import urllib.request
+
 import numpy as np
 import pytest
 
@@ -36,6 +39,17 @@ def test_other_bodies_are_refused(served: Running, body: bytes) -> None:
     status, text = send(served, body)
     assert status == 400
     assert "not JSON" in text
+
+
+def test_a_client_that_sends_before_it_reads_sees_the_answer(served: Running) -> None:
+    """Urllib sends the whole body first, and would see a connection that is closed meanwhile."""
+    body = b'{"inputs": "' + b"a" * (9 * 2**20) + b'"}'
+    request = urllib.request.Request(f"{served.url}/embed", body)
+    for _ in range(3):
+        with pytest.raises(urllib.error.HTTPError) as error:
+            urllib.request.urlopen(request)
+        assert error.value.code == 413
+        assert b"8,388,608 bytes" in error.value.read()
 
 
 def test_numbers_that_json_lacks_become_null() -> None:

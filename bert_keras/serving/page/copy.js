@@ -134,7 +134,8 @@ export function codeBlock(mode, values, model, withToken) {
     { value: "curl", name: "curl", code: curlCode(sent, address, withToken) },
     { value: "python", name: "Python", code: pythonCode(sent, address, withToken) },
   ];
-  if (mode.texts) {
+  // The code for OpenAI's client compares vectors by the cosine.
+  if (mode.texts && (mode.id === "vector" || model.similarity === "cosine")) {
     languages.push({
       value: "openai",
       name: "OpenAI client",

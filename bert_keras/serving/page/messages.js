@@ -53,7 +53,7 @@ export function unknownWords(words) {
   if (!words || 4 * words.unknown < words.tokens || !words.unknown) return null;
   return notice(
     `${words.unknown} of ${count(words.tokens, "token")} are unknown to this model, ` +
-      "so its answer says little.",
+      "so do not trust its answer.",
   );
 }
 

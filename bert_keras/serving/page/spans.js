@@ -5,7 +5,7 @@ import { roving } from "./controls.js";
 import { highlighted, make } from "./dom.js";
 import { decimal, percent } from "./text.js";
 
-export function showSpans(reply, values) {
+export function showSpans(reply, values, model) {
   const answers = reply.answer.answers;
   const best = answers[0];
   const context = make("div", {
@@ -36,6 +36,10 @@ export function showSpans(reply, values) {
       make("h2", { text: "Best answers" }),
       make("ul", { class: "bars answers" }, ...buttons.map((button) => make("li", {}, button))),
     );
+  }
+  if (model.kind === "saved_model") {
+    const text = "A SavedModel returns its best answer only. The checkpoint shows others too.";
+    element.append(make("p", { class: "hint", text }));
   }
   if (typeof best?.null_score === "number") {
     element.append(

@@ -25,9 +25,11 @@ PAGE = Path(__file__).parents[3] / "bert_keras" / "serving" / "page"
 POLICY = "default-src 'self'; img-src 'self' data:"
 LAYERS, HEADS, MAX_LENGTH = 12, 12, 128
 SAVED_MODEL = "reviews-saved"
+SAVED_ANSWERS = "answers-saved"
 OTHER = "someone-elses"
 PAIRS = "entailment"
 CROSS_ENCODER = "cross-encoder"
+DOT = "products"  # compares vectors by the dot product
 BOTH = "reviews-of-pairs"  # reads pairs by default, and single texts too
 # Model -> task; the other models have one text or two as in `_describe`.
 MODELS = {
@@ -37,6 +39,7 @@ MODELS = {
     PAIRS: "pair_classification",
     "names": "token_classification",
     "answers": "question_answering",
+    SAVED_ANSWERS: "question_answering",
     "endings": "multiple_choice",
     "meaning": "sentence_similarity",
     "vectors": "feature_extraction",
@@ -44,6 +47,7 @@ MODELS = {
     "bert": "pretraining",
     SAVED_MODEL: "text_classification",
     CROSS_ENCODER: "sentence_similarity",
+    DOT: "sentence_similarity",
     BOTH: "text_classification",
     OTHER: "other",
 }
@@ -76,7 +80,7 @@ class StandIn:
 
     def _describe(self, name: str, task: str) -> dict[str, Any]:
         vectors = task in ("sentence_similarity", "feature_extraction") and name != CROSS_ENCODER
-        saved, other = name in (SAVED_MODEL, OTHER), name == OTHER
+        saved, other = name in (SAVED_MODEL, SAVED_ANSWERS, OTHER), name == OTHER
         pair = ["text", "pair"]
         inputs = {
             "pair_classification": pair,
@@ -95,6 +99,7 @@ class StandIn:
             "format": "saved_model" if saved else "checkpoint",
             "version": "1",
             "labels": self.labels.get(task),
+            "similarity": "dot" if name == DOT else "cosine",
             "max_length": None if other else MAX_LENGTH,
             "mask_token": "[MASK]" if task in ("fill_mask", "pretraining") else None,
             "backend": "tensorflow" if saved else "torch",

@@ -141,6 +141,16 @@ def test_the_copied_code_of_vectors(
     assert made == [{"base_url": f"{fresh.url}v1", "api_key": "none"}]
 
 
+def test_openai_code_compares_by_the_cosine_only(visit: Visit) -> None:
+    """The client returns vectors, and the code compares them by the cosine."""
+    for model, modes in (("meaning", PATHS), (stand_in.DOT, ("vector",))):
+        for mode in PATHS:
+            visit.open(model, mode)
+            visit.run("search" if mode == "search" else "answer")
+            offered = visit.page.get_by_role("radio", name="OpenAI client").count()
+            assert offered == (mode in modes)
+
+
 # === Errors and tokens of access ===
 
 
@@ -248,6 +258,14 @@ def test_why_a_view_is_missing(visit: Visit, pictures: Path) -> None:
     visit.page.get_by_role("button", name="Show tokens").click()
     visit.page.locator(".piece").first.wait_for()
     assert visit.page.get_by_role("tab", name="Tokens").get_attribute("aria-selected") == "true"
+
+
+def test_a_saved_model_says_why_it_has_one_answer(visit: Visit) -> None:
+    for model, says in ((stand_in.SAVED_ANSWERS, True), ("answers", False)):
+        visit.open(model)
+        visit.run()
+        hints = " ".join(visit.read(".hint"))
+        assert ("A SavedModel returns its best answer only" in hints) == says
 
 
 def test_many_unknown_words_are_told(visit: Visit) -> None:
