@@ -93,7 +93,7 @@ def forget_output() -> None:
 
 
 def missing_backend(error: BaseException) -> str:
-    """Return how to mend a backend of Keras that cannot be imported; "" for another error.
+    """Return the message about a backend of Keras that cannot be imported; "" for another error.
 
     If another backend is installed, the advice names it too.
     """

@@ -116,8 +116,8 @@ class ServedModel:
         self.name, self.source, self.labels = name, source, dict(labels or {})
         self._options = options
         self._lock = threading.Lock()  # one load at a time
-        # Requests read these two dictionaries while another thread loads versions. That thread makes
-        # new dictionaries, because a change during the reading would raise an error.
+        # Requests read these two dictionaries while another thread loads versions. That thread
+        # makes new dictionaries, because a change during the reading would raise an error.
         self._versions: dict[int, Version] = {}
         # Version number -> fingerprint of the files that failed to load. The version is loaded
         # again when its files change.
