@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import importlib.metadata
 import inspect
 import os
@@ -197,6 +198,54 @@ def test_models_are_made_without_tensorflow() -> None:
     if keras.backend.backend() == "tensorflow":
         pytest.skip("needs another backend than TensorFlow")
     assert int(_last_line("-c", _MADE)) > 10
+
+
+def test_packages_that_tests_import_are_requirements_of_dev(project: dict[str, Any]) -> None:
+    """A package that comes with another one only is missing where that one is not installed."""
+    declared = {"tensorflow", "tensorflow-text", "jax", "torch"}
+    new = _names(project, "dev") | declared
+    while new:  # with the packages that these require
+        declared |= new
+        lines = [line for name in new for line in _requirements(name) if "extra ==" not in line]
+        new = {_normal(re.findall(r"^[\w.-]+", line)[0]) for line in lines} - declared
+    homes = importlib.metadata.packages_distributions()
+    missing: dict[str, str] = {}
+    for path in sorted((ROOT / "tests").rglob("*.py")):
+        source = path.read_text(encoding="utf-8")
+        optional = set(re.findall(r"importorskip\(\s*\"(\w+)", source))
+        for node in ast.parse(source).body:
+            named = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            if isinstance(node, ast.ImportFrom) and node.module and not node.level:
+                named = [node.module]
+            for name in {name.partition(".")[0] for name in named} - optional:
+                found = {_normal(home) for home in homes.get(name, ())}
+                if found and not found & declared and not (ROOT / name).is_dir():
+                    missing[name] = path.name
+    assert not missing
+
+
+def _names(project: dict[str, Any], extra: str) -> set[str]:
+    """Return the packages that are required, and those of an extra and of the extras in it."""
+    names: set[str] = set()
+    for line in (*project["dependencies"], *project["optional-dependencies"][extra]):
+        name, extras = re.findall(r"^([\w.-]+)(?:\[([\w,]+)\])?", line)[0]
+        for other in extras.split(",") if name == "bert-keras" else ():
+            names |= _names(project, other)
+        names.add(_normal(name))
+    return names
+
+
+def _requirements(name: str) -> list[str]:
+    """Return the requirements of an installed package; none if it is not installed."""
+    try:
+        return importlib.metadata.requires(name) or []
+    except importlib.metadata.PackageNotFoundError:
+        return []
+
+
+def _normal(name: str) -> str:
+    """Return the name of a package as PyPI compares it."""
+    return re.sub(r"[-_.]+", "-", name).lower()
 
 
 _COLLECTING = """
