@@ -37,7 +37,7 @@ def test_labels_and_card(encoder: BertEncoder, tmp_path: Path) -> None:
     extra = exported(task, tmp_path, max_length=16) / signatures.EXTRA
     assert (extra / export_folder.LABELS).read_text(encoding="utf-8").split() == ["gut", "schlecht"]
     page = (extra / export_folder.CARD).read_text(encoding="utf-8")
-    assert page.startswith("# mine\n\nA SequenceClassifier of ")
+    assert page.startswith("# mine\n\nA SequenceClassifier with ")
     assert "read to 16 tokens" in page
     for row in ("| `serving_default` | `text` |", "| `pairs` | ", "| `ids` | ", "| `training` | "):
         assert row in page
