@@ -38,7 +38,7 @@ def test_labels_and_card(encoder: BertEncoder, tmp_path: Path) -> None:
     assert (extra / export_folder.LABELS).read_text(encoding="utf-8").split() == ["gut", "schlecht"]
     page = (extra / export_folder.CARD).read_text(encoding="utf-8")
     assert page.startswith("# mine\n\nA SequenceClassifier with ")
-    assert "read to 16 tokens" in page
+    assert "It reads at most 16 tokens at once." in page
     for row in ("| `serving_default` | `text` |", "| `pairs` | ", "| `ids` | ", "| `training` | "):
         assert row in page
 
