@@ -12,7 +12,8 @@ from starlette.responses import Response
 
 from bert_keras.serving.http_requests import Limits, RequestError
 
-_READ_ANYWAY = 4  # times the largest size of a body
+# A body that is too large is read up to this many times the largest size, and dropped.
+_MOST_DROPPED = 4
 
 
 async def read_object(request: Request, limits: Limits) -> dict[str, Any]:
@@ -40,18 +41,18 @@ async def read_object(request: Request, limits: Limits) -> dict[str, Any]:
 async def _body(request: Request, most: int) -> bytes:
     """Return the body of a request of at most `most` bytes.
 
-    A larger body is read up to `_READ_ANYWAY` times that size, and dropped. Clients such as urllib
-    send all of it before they read the answer, and would see a broken connection instead.
+    A larger body is read too, up to `_MOST_DROPPED` times that size, and dropped. Clients such as
+    urllib send all of it before they read the answer, and would see a broken connection instead.
     """
     length = request.headers.get("content-length", "")
-    if length.isdecimal() and int(length) > _READ_ANYWAY * most:
+    if length.isdecimal() and int(length) > _MOST_DROPPED * most:
         raise RequestError(413, _too_large(most))
     parts, size = [], 0
     async for part in request.stream():
         size += len(part)
         if size > most:
             parts.clear()
-        if size > _READ_ANYWAY * most:
+        if size > _MOST_DROPPED * most:
             break
         parts.append(part)
     if size > most:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import keras
 
+from bert_keras.checkpoints.manifest import CONFIG
 from bert_keras.errors import ArtifactError, DataError, UsageError
 from bert_keras.export.runtime_predictor import RuntimePredictor
 from bert_keras.export.runtimes import formats
@@ -67,16 +68,17 @@ def open_model(path: str, options: Options) -> LoadedModel:
         dtype = runtime.manifest.quantization or "float32"
         library = _LIBRARIES.get(name, name)
         return PredictorModel(runtime, format=name, backend=library, dtype=dtype)
-    if models := _models_in(folder):
-        raise UsageError(
-            f"{folder}: no model, but a folder of models: {', '.join(models[:5])}. Name one: "
-            f"bert-keras serve {folder / models[0]}"
-        )
     try:
         predictor = Predictor.from_preset(
             path, batch_size=options.max_batch, dtype=options.dtype, device=options.device
         )
-    except (ArtifactError, DataError, UsageError):
+    except (ArtifactError, DataError, UsageError) as error:
+        models = [] if (folder / CONFIG).is_file() else _models_in(folder)
+        if models:
+            raise UsageError(
+                f"{folder}: no model, but a folder of models: {', '.join(models[:5])}. Name one: "
+                f"bert-keras serve {folder / models[0]}"
+            ) from error
         raise
     except ValueError as error:  # such as those of `dtype` and `device`
         raise UsageError(str(error)) from error

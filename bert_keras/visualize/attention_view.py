@@ -118,11 +118,7 @@ class AttentionPicture(Picture):
     def figure(self, theme: ThemeName = "light") -> Figure:
         """Return the chosen layer and head as lines, beside small pictures of all heads.
 
-        Args:
-            theme: "light" or "dark".
-
-        Raises:
-            UsageError: another theme.
+        See `Picture.figure` for the theme.
         """
         palette = palette_of(theme)
         heads = self.attentions[self.layer]

@@ -78,11 +78,7 @@ class EmbeddingMap(Picture):
     def figure(self, theme: ThemeName = "light") -> Figure:
         """Return the map with a legend. Up to 20 texts are written beside their points.
 
-        Args:
-            theme: "light" or "dark".
-
-        Raises:
-            UsageError: another theme.
+        See `Picture.figure` for the theme.
         """
         palette = palette_of(theme)
         return figures.map_figure(self.texts, self.labels, self.coordinates, self.summary, palette)

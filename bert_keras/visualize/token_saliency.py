@@ -97,11 +97,7 @@ class SaliencyPicture(Picture):
     def figure(self, theme: ThemeName = "light") -> Figure:
         """Return the tokens in lines, each with its colour and score.
 
-        Args:
-            theme: "light" or "dark".
-
-        Raises:
-            UsageError: another theme.
+        See `Picture.figure` for the theme.
         """
         palette = palette_of(theme)
         return figures.saliency_figure(

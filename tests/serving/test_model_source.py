@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -40,6 +41,14 @@ def test_a_folder_of_models_names_them(tmp_path: Path) -> None:
     write(tmp_path / "other" / "2")
     with pytest.raises(UsageError, match=f"other, reviews. Name one: .*{tmp_path}/other"):
         open_model(str(tmp_path), Options())
+
+
+def test_a_checkpoint_with_an_export_inside_is_opened(
+    folders: dict[str, Path], tmp_path: Path
+) -> None:
+    shutil.copytree(folders["labels"], tmp_path / "labels")
+    write(tmp_path / "labels" / "exported")
+    assert open_model(str(tmp_path / "labels"), Options()).task == "text_classification"
 
 
 @pytest.mark.parametrize(
