@@ -1,4 +1,4 @@
-"""The wheel, installed in its own environment: its files, the command and the recipes."""
+"""The distributions: their files, and the wheel in its own environment."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import sysconfig
+import tarfile
 import venv
 import zipfile
 from collections.abc import Callable
@@ -26,21 +27,54 @@ recipe = FinetuneRecipe(task="text_classification", epochs=1)
 
 
 @pytest.fixture(scope="module")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("wheel")
-    build = ("wheel", str(_ROOT), "--no-deps", "--no-build-isolation", "--wheel-dir", str(folder))
-    subprocess.run([sys.executable, "-m", "pip", "-q", *build], check=True)
-    (path,) = folder.glob("*.whl")
+def dist(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder with the source distribution and the wheel."""
+    folder = tmp_path_factory.mktemp("dist")
+    build = ("build", "-t", "sdist", "-t", "wheel", "-d", str(folder))
+    subprocess.run([sys.executable, "-m", "hatchling", *build], cwd=_ROOT, check=True)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def wheel(dist: Path) -> Path:
+    (path,) = dist.glob("*.whl")
     return path
 
 
-def test_what_the_wheel_holds(wheel: Path) -> None:
-    """It has every file of the package, and nothing else."""
-    found = {name for name in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in name}
+def _package_files() -> set[str]:
     files = {path for path in (_ROOT / "bert_keras").rglob("*") if path.is_file()}
     names = {path.relative_to(_ROOT).as_posix() for path in files if path.suffix != ".pyc"}
     assert {"bert_keras/py.typed", "bert_keras/serving/page/index.html"} <= names
-    assert found == names
+    return names
+
+
+def test_what_the_wheel_holds(wheel: Path) -> None:
+    """It has every file of the package, its metadata, and nothing else."""
+    names = zipfile.ZipFile(wheel).namelist()
+    assert {name for name in names if ".dist-info/" not in name} == _package_files()
+    metadata = {name.partition(".dist-info/")[2] for name in names if ".dist-info/" in name}
+    expected = {"METADATA", "RECORD", "WHEEL", "entry_points.txt", "licenses/LICENSE"}
+    assert metadata == expected
+
+
+def test_what_the_source_distribution_holds(dist: Path) -> None:
+    """It has the package and the files that describe it: no tests, no data, no benchmarks."""
+    (path,) = dist.glob("*.tar.gz")
+    with tarfile.open(path) as archive:
+        members = [member for member in archive.getmembers() if member.isfile()]
+    names = {member.name.partition("/")[2] for member in members}
+    described = {"CHANGELOG.md", "CITATION.cff", "LICENSE", "README.md", "SECURITY.md"}
+    made = {".gitignore", "PKG-INFO", "pyproject.toml"}
+    assert names == _package_files() | described | made
+    assert max(member.size for member in members) < 500_000
+
+
+@one_backend
+def test_the_package_index_accepts_the_distributions(dist: Path) -> None:
+    """Metadata are valid, and the README can be shown."""
+    command = [sys.executable, "-m", "twine", "check", "--strict", *map(str, dist.iterdir())]
+    run = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert run.returncode == 0, run.stdout + run.stderr
 
 
 @pytest.fixture(scope="module")
