@@ -95,12 +95,15 @@ def forget_output() -> None:
 def missing_backend(error: BaseException) -> str:
     """Return the message about a backend of Keras that cannot be imported; "" for another error.
 
-    If another backend is installed, the advice names it too.
+    If another backend is installed, the advice names it too. The missing module of Windows counts
+    as such an error, because no backend helps there.
     """
     if isinstance(error, ValueError) and str(error).startswith("Unable to import backend"):
         wrong = os.environ.get("KERAS_BACKEND", "")
         return f"KERAS_BACKEND must be {', '.join(_BACKENDS)}. Received: {wrong!r}."
     name = error.name if isinstance(error, ModuleNotFoundError) else None
+    if name == "fcntl":  # Windows has no such module
+        return "bert_keras runs on Linux and macOS. On Windows, install it in WSL 2."
     # A backend that is imported is installed: then one of its own modules is missing.
     if name not in _BACKENDS or name in sys.modules:
         return ""

@@ -69,6 +69,8 @@ def test_a_backend_that_is_not_there(monkeypatch: pytest.MonkeyPatch):
     assert message.startswith("jax is not installed. Install with: pip install")
     assert "KERAS_BACKEND=torch" in message
     assert errors.missing_backend(KeyError("jax")) == ""
+    windows = ModuleNotFoundError("No module named 'fcntl'", name="fcntl")
+    assert "WSL 2" in errors.missing_backend(windows)
 
     def fail(name: str) -> None:
         """Fail as Keras does without its backend."""
