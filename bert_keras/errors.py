@@ -108,7 +108,7 @@ def reader_is_gone() -> bool:
     return False
 
 
-class Terminated(BaseException):  # noqa: N818
+class Terminated(BaseException):
     """A program was told to end by SIGTERM. Only the entry of a program handles this."""
 
     exit_code = 143  # 128 + SIGTERM, as a shell reports it
