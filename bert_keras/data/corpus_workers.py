@@ -134,7 +134,11 @@ def _waiting_for(number: int, places: list[int], seconds: float) -> str:
     """
     pids, blocks = places[1::2], places[2::2]
     if number not in blocks:
-        return f"no worker has begun block {number} of the text for {seconds:.0f} s; still waiting"
+        there = ", ".join(str(pid) for pid in pids if pid) or "none has started"
+        return (
+            f"no worker has begun block {number} of the text for {seconds:.0f} s (pids: {there}); "
+            "still waiting"
+        )
     worker = blocks.index(number)
     return (
         f"worker {worker + 1} has given nothing for {seconds:.0f} s (pid {pids[worker]}); still "

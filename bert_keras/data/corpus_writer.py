@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import tempfile
 from collections import Counter, defaultdict
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import ExitStack, closing, contextmanager
@@ -161,8 +162,13 @@ def require_vacant(directory: str | os.PathLike[str], overwrite: bool = False) -
     """Raise a `UsageError` if `write` cannot write to a folder.
 
     The folder must be new, empty or, with `overwrite`, hold a corpus and nothing else.
+
+    Raises:
+        UsageError: the folder has something else.
+        ResourceError: the folder cannot be written.
     """
     folder = Path(directory)
+    _require_writable(folder)
     if not folder.exists():
         return
     names = sorted(path.name for path in folder.iterdir()) if folder.is_dir() else [folder.name]
@@ -179,6 +185,27 @@ def require_vacant(directory: str | os.PathLike[str], overwrite: bool = False) -
             f"{folder}: the folder holds a corpus already. Name another folder, or pass "
             "overwrite=true to replace the corpus."
         )
+
+
+def _require_writable(path: Path) -> None:
+    """Refuse a place where nothing can be written, before work begins whose result goes there.
+
+    An empty file is written as a trial, in the nearest folder that exists, and removed.
+
+    Raises:
+        ResourceError: if the folder cannot be written. The message names it.
+    """
+    folder = path.absolute().parent  # a new folder takes the place of `path`
+    while not folder.exists() and folder != folder.parent:
+        folder = folder.parent
+    try:
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        raise ResourceError(
+            f"{path}: cannot be written: {error.strerror}: {folder}. Name a folder that you may "
+            "write to."
+        ) from error
 
 
 class _Store:

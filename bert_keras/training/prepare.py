@@ -38,7 +38,7 @@ from typing import Any
 from rich.table import Table
 
 from bert_keras import Tokenizer, data, escaping, file_io, presets
-from bert_keras.errors import UsageError
+from bert_keras.errors import DataError, UsageError
 from bert_keras.training.machine import RSS_UNIT
 from bert_keras.training.progress import clock, task
 from bert_keras.training.recipe_files import parse_overrides
@@ -93,11 +93,14 @@ def prepare(
     """
     _check(layout, language, vocab_size, validation_split, workers)
     out = file_io.expanded(out)
-    data.require_vacant(out, overwrite)  # now, not when the vocabulary is learned
+    # Now, not when the vocabulary is learned.
+    data.require_vacant(out, overwrite)
+    before: list[tuple[str, int, int]] = []  # name, size and time of the files that were read
 
     def read(progress: Any) -> data.Documents:
         """Return the documents of the corpus; reading them calls `progress`."""
         text = data.read(corpus, layout=layout, language=language, field=field, progress=progress)
+        _require_unchanged(before, text)
         return dataclasses.replace(text, names=file_names) if file_names else text
 
     start = perf_counter()
@@ -136,6 +139,27 @@ def find_prepared(corpus: str) -> Path | None:
     """Return the folder that `corpus` names if `prepare` made it; else None."""
     folder = file_io.expanded(corpus)
     return folder if (folder / "train" / data.MANIFEST).is_file() else None
+
+
+def _require_unchanged(before: list[tuple[str, int, int]], text: data.Documents) -> None:
+    """Compare the files of a text with those of the last reading, and keep their facts.
+
+    Args:
+        before: name, size in bytes and time of each file, which this call replaces; [] at first.
+        text: the text that is read now.
+
+    Raises:
+        DataError: a file was added, removed or written since the last reading.
+    """
+    stats = [(str(file), file.stat()) for file in text.files]
+    now = [(name, stat.st_size, stat.st_mtime_ns) for name, stat in stats]
+    if before and (changed := sorted({name for name, *_ in set(before) ^ set(now)})):
+        raise DataError(
+            f"{changed[0]}: changed after the vocabulary was learned from it. Received: "
+            f"{len(changed)} files that are new, gone or written since. Run the command again "
+            "when nothing writes to them."
+        )
+    before[:] = now
 
 
 def _check(

@@ -66,7 +66,7 @@ def test_the_lines_about_a_block_that_is_awaited() -> None:
     line = corpus_workers._waiting_for(7, [2, 11, 6, 12, 7], 61.4)
     assert line.startswith("worker 2 has given nothing for 61 s (pid 12); still waiting")
     line = corpus_workers._waiting_for(8, [1, 11, 6, 0, 0], 60.0)
-    assert line == "no worker has begun block 8 of the text for 60 s; still waiting"
+    assert line == "no worker has begun block 8 of the text for 60 s (pids: 11); still waiting"
 
 
 def test_a_worker_that_is_killed_is_one_message() -> None:

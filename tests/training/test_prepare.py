@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import errno
 import gzip
 import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from bert_keras import Tokenizer
 from bert_keras.data import Corpus, read, split_of
-from bert_keras.errors import DataError, UsageError
+from bert_keras.errors import DataError, ResourceError, UsageError
+from bert_keras.training import prepare as program
 from bert_keras.training.prepare import DEFAULTS, main, prepare
 
 _REPO = Path(__file__).parents[2]
@@ -161,6 +164,38 @@ def test_refusals(
     with pytest.raises(error, match=message):
         main([argument.format(text=text, tmp=tmp_path) for argument in arguments])
     assert sorted(tmp_path.iterdir()) == before
+
+
+def test_a_text_that_changes_after_the_vocabulary_is_refused(
+    text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def train(documents: Any, **options: Any) -> Tokenizer:
+        """Learn a vocabulary; then another process writes the text, with the same size."""
+        made = learn(documents, **options)
+        text.write_bytes(text.read_bytes())
+        return made
+
+    learn = Tokenizer.train
+    monkeypatch.setattr(program.Tokenizer, "train", train)
+    with pytest.raises(DataError, match=f"{text}: changed after the vocabulary was learned"):
+        prepare(corpus=str(text), out=tmp_path / "c", vocab_size=60)
+    assert not (tmp_path / "c").exists()
+
+
+def test_a_place_that_cannot_be_written_is_refused_before_the_text_is_read(
+    text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def read_only(**_: Any) -> Any:
+        """Stand in for a disk that is mounted read-only."""
+        raise OSError(errno.EROFS, "Read-only file system")
+
+    monkeypatch.setattr("tempfile.TemporaryFile", read_only)
+    monkeypatch.setattr(program.data, "read", lambda *_, **__: pytest.fail("the text is read"))
+    refused = f"cannot be written: Read-only file system: {tmp_path}"
+    with pytest.raises(ResourceError, match=refused):
+        ResourceError, match=f"cannot be written: Read-only file system: {tmp_path}"
+    ):
+        prepare(corpus=str(text), out=tmp_path / "new" / "c")
 
 
 def test_exit_codes(tmp_path: Path) -> None:
