@@ -193,8 +193,6 @@ def test_a_place_that_cannot_be_written_is_refused_before_the_text_is_read(
     monkeypatch.setattr(program.data, "read", lambda *_, **__: pytest.fail("the text is read"))
     refused = f"cannot be written: Read-only file system: {tmp_path}"
     with pytest.raises(ResourceError, match=refused):
-        ResourceError, match=f"cannot be written: Read-only file system: {tmp_path}"
-    ):
         prepare(corpus=str(text), out=tmp_path / "new" / "c")
 
 
