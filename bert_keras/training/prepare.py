@@ -31,6 +31,7 @@ import dataclasses
 import inspect
 import re
 import resource
+import sys
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -139,6 +140,54 @@ def find_prepared(corpus: str) -> Path | None:
     """Return the folder that `corpus` names if `prepare` made it; else None."""
     folder = file_io.expanded(corpus)
     return folder if (folder / "train" / data.MANIFEST).is_file() else None
+
+
+def changes(corpus: str, prepared: Path) -> list[str]:
+    """Return a line for each file of a text that differs from the one that was prepared.
+
+    The manifest has names and sizes. A file of the same size counts as changed if it was written
+    after the manifest.
+
+    Args:
+        corpus: the text, as for `prepare`.
+        prepared: folder that `prepare` made from it.
+
+    Raises:
+        DataError: the text is not there any more.
+    """
+    manifest = prepared / "train" / data.MANIFEST
+    known = data.Corpus.open(prepared / "train").manifest["origin"]["files"]
+    before = {file["name"]: file["size"] for file in known}
+    made = manifest.stat().st_mtime
+    text = data.read(corpus)
+    names = [file["name"] for file in text.origin["files"]]
+    stats = {name: file.stat() for name, file in zip(names, text.files, strict=True)}
+    lines = [f"{name} is gone" for name in before if name not in stats]
+    for name, stat in stats.items():
+        if name not in before:
+            lines.append(f"{name} is new")
+        elif stat.st_size != before[name]:
+            lines.append(f"{name} had {before[name]:,} bytes, and has {stat.st_size:,} now")
+        elif stat.st_mtime > made:
+            lines.append(f"{name} was written since")
+    return lines
+
+
+def note_changes(corpus: str, prepared: Path, lines: list[str] | None) -> None:
+    """Tell that a run goes on without the text of today.
+
+    Args:
+        corpus: the text, as for `prepare`.
+        prepared: folder with the run's own tokens.
+        lines: lines of `changes`; None if the text is gone.
+    """
+    reason = f"has changed since the run began: {lines[0]}" if lines else "is gone"
+    more = f"; and {len(lines) - 1} more files" if lines and lines[1:] else ""
+    note = (
+        f"note: the text of corpus={corpus} {reason}{more}. The run goes on exactly, with its own "
+        f"tokens in {prepared}. For a run with the text of today give out=FOLDER."
+    )
+    print(escaping.printable(note), file=sys.stderr)
 
 
 def _require_unchanged(before: list[tuple[str, int, int]], text: data.Documents) -> None:

@@ -16,7 +16,7 @@ from bert_keras import Tokenizer
 from bert_keras.data import Corpus, read, split_of
 from bert_keras.errors import DataError, ResourceError, UsageError
 from bert_keras.training import prepare as program
-from bert_keras.training.prepare import DEFAULTS, main, prepare
+from bert_keras.training.prepare import DEFAULTS, changes, main, prepare
 
 _REPO = Path(__file__).parents[2]
 _STORE = ["documents.bin", "manifest.json", "sentences.bin", "tokens.bin"]
@@ -217,3 +217,25 @@ def test_keras_is_not_needed() -> None:
         "sys.exit({'keras', 'tensorflow'} & {*sys.modules} != set())"
     )
     assert subprocess.run([sys.executable, "-c", code], cwd=_REPO, check=False).returncode == 0
+
+
+def test_changes_of_a_text_since_it_was_prepared(text: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "texts"
+    folder.mkdir()
+    for name in ("same", "longer", "gone", "later"):
+        (folder / f"{name}.txt").write_bytes(text.read_bytes())
+    prepare(corpus=str(folder), out=tmp_path / "c", vocab_size=60)
+    assert changes(str(folder), tmp_path / "c") == []
+    (folder / "gone.txt").unlink()
+    size = text.stat().st_size
+    (folder / "longer.txt").write_bytes(text.read_bytes() + b"More.\n")
+    (folder / "new.txt").write_text("New.\n")
+    os.utime(folder / "later.txt", (2**31, 2**31))
+    assert changes(str(folder), tmp_path / "c") == [
+        f"{folder}/gone.txt is gone",
+        f"{folder}/later.txt was written since",
+        f"{folder}/longer.txt had {size:,} bytes, and has {size + 6:,} now",
+        f"{folder}/new.txt is new",
+    ]
+    with pytest.raises(DataError, match="no such file"):
+        changes(str(tmp_path / "nothing"), tmp_path / "c")
