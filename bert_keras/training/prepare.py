@@ -22,7 +22,8 @@ Examples:
     bert-keras prepare corpus=books.jsonl field=body out=corpora/books lowercase=false
 
 Then: bert-keras pretrain RECIPE corpus=FOLDER
-Exit codes: 0 done, 2 bad arguments, 3 bad text, 5 no space, or the folder is in use.
+Exit codes: 0 done, 2 bad arguments, 3 bad text, 5 no space, or the folder is in use, 130 and 143
+stopped by a signal; an unfinished corpus is removed.
 """
 
 from __future__ import annotations

@@ -139,8 +139,6 @@ def test_text_that_has_changed_is_prepared_again(
     text.write_text(text_file.read_text())
     assert _open(recipe, corpus=str(text)).fingerprint == second.fingerprint
     told = f"{text} had {size:,} bytes, and has {text.stat().st_size:,} now. The run goes on"
-        f"{text} had {size:,} bytes, and has {text.stat().st_size:,} now. The run goes on exactly"
-    )
     assert told in capsys.readouterr().err
     text.unlink()
     assert _open(recipe, corpus=str(text)).fingerprint == second.fingerprint
