@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 import shutil
 import sys
 from collections.abc import Callable, Iterator
@@ -16,15 +17,19 @@ import typer
 
 from bert_keras import cli_export, cli_serve, cli_visualize, escaping, file_io, presets
 from bert_keras.errors import (
+    BROKEN_PIPE,
     ArtifactError,
     DataError,
     Step,
     StepsFailedError,
+    Terminated,
     UsageError,
     exit_code_of,
     forget_output,
     message_of,
     quiet,
+    raising_on_sigterm,
+    reader_is_gone,
     run_steps,
 )
 from bert_keras.tokenizers import Tokenizer, backend_files, files, tokenizer_config
@@ -313,13 +318,40 @@ def _progress() -> Iterator[None]:
             yield
 
 
+def _exit_code(end: SystemExit) -> Any:
+    """Return the exit code of a command, for which Typer hides that the reader of stdout has gone.
+
+    Raises:
+        BrokenPipeError: another pipe is closed.
+    """
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError as error:
+        end.__context__ = error
+    if isinstance(end.__context__, BrokenPipeError):
+        # Typer's help has already put the null device in the place of stdout.
+        is_null = os.path.samestat(os.fstat(sys.stdout.fileno()), os.stat(os.devnull))  # noqa: PTH116
+        if not is_null and not reader_is_gone():
+            raise end.__context__
+        return BROKEN_PIPE
+    return end.code
+
+
 def main() -> None:
     """Run the program. An error that the user can mend becomes one message and an exit code."""
     quiet()
     escaping.escape_streams()
     _join_lines(app)
+    stdout = sys.stdout
     try:
-        app(prog_name="bert-keras")
+        with raising_on_sigterm():
+            app(prog_name="bert-keras")
+    except SystemExit as end:
+        sys.stdout = stdout  # Typer wraps it if a pipe is closed
+        sys.exit(_exit_code(end))
+    except Terminated as error:
+        typer.echo(f"error: {error}", err=True)
+        sys.exit(error.exit_code)
     except Exception as error:
         is_missing = isinstance(error, ImportError)  # a library of an extra is not installed
         code = UsageError.exit_code if is_missing else exit_code_of(error)

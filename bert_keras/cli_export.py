@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from bert_keras import cli_measure, escaping
+from bert_keras import cli_measure, escaping, file_io
 from bert_keras.errors import ArtifactError, DataError, Step, UsageError, run_steps
 
 _Formats = Annotated[
@@ -207,12 +207,7 @@ def _read(path: Path, names: Sequence[str]) -> dict[str, list[Any]]:
     for number, line in numbered_lines(path):
         value: Any = line.rstrip("\n")
         if value.startswith("{"):
-            try:
-                value = json.loads(value)
-            except ValueError as error:  # a number of 5,000 digits is no JSONDecodeError
-                raise DataError(
-                    f"{path}:{number}: not JSON: {error}. Write a JSON object."
-                ) from error
+            value = file_io.decode_json(value, f"{path}:{number}", DataError)
         elif len(names) == 1:
             value = {names[0]: value}
         missing = [name for name in names if not isinstance(value, dict) or name not in value]

@@ -10,9 +10,12 @@ import errno
 import importlib.util
 import logging
 import os
+import signal
 import sys
+import threading
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -90,6 +93,49 @@ def forget_output() -> None:
         sys.stdout.flush()
     except OSError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+BROKEN_PIPE = 141  # 128 + SIGPIPE, as a shell reports it
+
+
+def reader_is_gone() -> bool:
+    """Return whether the reader of stdout has closed it; if so, nothing more is written to it."""
+    try:
+        print(flush=True)  # a flush alone may pass: the text that failed before is dropped
+    except BrokenPipeError:
+        forget_output()
+        return True
+    return False
+
+
+class Terminated(BaseException):
+    """A program was told to end by SIGTERM. Only the entry of a program handles this."""
+
+    exit_code = 143  # 128 + SIGTERM, as a shell reports it
+
+
+@contextmanager
+def raising_on_sigterm() -> Generator[None]:
+    """Raise `Terminated` at a SIGTERM within the block, so that unfinished files are removed.
+
+    A second SIGTERM ends the process at once. A handler that is installed already stays.
+    """
+    is_main = threading.current_thread() is threading.main_thread()
+    if not is_main or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
+        yield
+        return
+
+    def end(number: int, frame: object) -> None:
+        """Handle the first signal."""
+        del number, frame
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        raise Terminated("ended by SIGTERM")
+
+    signal.signal(signal.SIGTERM, end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
 def missing_backend(error: BaseException) -> str:

@@ -263,6 +263,33 @@ def parse_json(text: bytes, path: Path) -> Any:
         raise ArtifactError(f"{path}: deeper than any file of a checkpoint. {COPY_AGAIN}") from None
 
 
+class _RepeatedKeyError(ValueError):
+    """An object has a key twice. The text is JSON."""
+
+
+def decode_json(
+    text: str | bytes, place: str | Path, error: type[ValueError] = ArtifactError
+) -> Any:
+    """Return the value of a JSON text that is not a whole file; see `parse_json` for files.
+
+    Args:
+        text: the JSON.
+        place: place of the text, such as "lines.jsonl:3", for the message.
+        error: class of the error to raise.
+
+    Raises:
+        ValueError: of the class `error`, if the text is not JSON, is nested too deeply, or an
+            object has a key twice.
+    """
+    try:
+        return json.loads(text, object_pairs_hook=unique_keys(place, _RepeatedKeyError))
+    except _RepeatedKeyError as reason:
+        raise error(str(reason)) from None
+    except (ValueError, RecursionError) as reason:
+        received = f"Received: {text[:80]!r}"
+        raise error(f"{place}: not JSON: {reason}. {received}. Write valid JSON.") from None
+
+
 def unique_keys(
     place: str | Path, error: type[ValueError]
 ) -> Callable[[list[tuple[str, Any]]], dict[str, Any]]:

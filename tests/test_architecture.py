@@ -373,8 +373,35 @@ def test_the_house_keeps_its_size() -> None:
     """Something new joins a file of its subject, or takes the place of another file."""
     programs = set(sources(f"{LIBRARY}/training", "training"))
     assert len(set(sources(LIBRARY)) - programs) <= 210
-    assert len([path for path in programs if "recipes" not in path.parts]) <= 45
+    assert len([path for path in programs if "recipes" not in path.parts]) <= 49
     assert len(sources("benchmarks")) <= 34
+
+
+def test_a_key_that_is_twice_in_json_is_refused_everywhere() -> None:
+    """`json.loads` takes the last of two values in silence; `file_io` has functions that do not."""
+    found = [
+        f"{path}:{line}"
+        for path in sources(LIBRARY, "training")
+        if path.as_posix() != f"{LIBRARY}/file_io.py"
+        for line in lax_json(read(path))
+    ]
+    assert not found, f"use file_io.read_json, parse_json or decode_json: {found}"
+
+
+def lax_json(source: str) -> list[int]:
+    """List the lines that decode JSON without a hook for the pairs of an object."""
+    lax = ("json.load", "json.loads", "json.JSONDecoder")
+    return [
+        node.lineno
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, ast.Call)
+        and ast.unparse(node.func) in lax
+        and not any(word.arg == "object_pairs_hook" for word in node.keywords)
+    ]
+
+
+def test_the_reader_of_json_calls() -> None:
+    assert lax_json("json.loads(a)\njson.load(f)\njson.loads(a, object_pairs_hook=g)") == [1, 2]
 
 
 def test_every_module_has_its_test_file() -> None:

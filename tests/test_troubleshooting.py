@@ -6,6 +6,7 @@ causes the message.
 
 from __future__ import annotations
 
+import dataclasses
 import re
 import shutil
 import warnings
@@ -18,6 +19,8 @@ import pytest
 
 import bert_keras as bk
 from bert_keras.data import Texts, label_names, read_table
+from bert_keras.training import PretrainRecipe
+from bert_keras.training.run_folder import PretrainFolder
 from tests.markdown import blocks
 
 PAGE = Path(__file__).parents[1] / "docs" / "troubleshooting.md"
@@ -70,6 +73,14 @@ def a_schedule_that_has_ended() -> Any:
     return task.fit(TEXTS, LABELS, verbose=0)
 
 
+def a_run_with_other_values() -> None:
+    recipe = PretrainRecipe(corpus="wiki.txt", steps=100, name="mine", out="runs/mine")
+    PretrainFolder(recipe).claim(recipe, "jax", {})
+    Path("runs/mine/checkpoints").mkdir()
+    longer = dataclasses.replace(recipe, steps=200)
+    PretrainFolder(longer).claim(longer, "jax", {})
+
+
 def an_id_outside_the_table() -> Any:
     ids = np.array([[2, 10, 3]])
     return tiny().predict(
@@ -97,7 +108,6 @@ PROVOKED: dict[str, Callable[[], Any]] = {
     "The weights are those of a TensorFlow class": lambda: bk.BertEncoder.from_preset("old"),
     "The task has no tokenizer": text_without_a_tokenizer,
     "A text is missing": lambda: classifier().fit(["a fine film", None], LABELS),
-    "One text instead of a list": lambda: classifier().fit("a fine film", "good"),
     "A table with a column of labels": lambda: classifier().fit({"text": TEXTS, "label": LABELS}),
     "Texts and labels differ in number": lambda: classifier().fit(TEXTS, ["good"]),
     "A label is not among the labels": lambda: classifier().fit(TEXTS, ["good", "fair"]),
@@ -109,6 +119,7 @@ PROVOKED: dict[str, Callable[[], Any]] = {
     ),
     "An id is not in the vocabulary": an_id_outside_the_table,
     "The loss expects probabilities": a_loss_of_probabilities,
+    "A run has other values": a_run_with_other_values,
     "The learning rate is 0": a_schedule_that_has_ended,
     "The vocabulary is too large": lambda: bk.Tokenizer.train(["a fine film"], vocab_size=8_000),
     "The file has no such column": lambda: read_table("reviews.csv", text="text"),

@@ -8,25 +8,20 @@ from __future__ import annotations
 
 import hashlib
 import json
-import multiprocessing
 import os
-import signal
-import threading
-from collections import Counter, defaultdict, deque
+import tempfile
+from collections import Counter, defaultdict
 from collections.abc import Callable, Generator, Iterable, Iterator
-from concurrent.futures import Future, ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
 from contextlib import ExitStack, closing, contextmanager
-from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 
 from bert_keras import file_io
 from bert_keras.data import corpus as store
-from bert_keras.data.corpus import token_dtype
+from bert_keras.data.corpus_workers import EncodedBlock, TextBlock, encode_blocks
 from bert_keras.data.documents import Documents, Progress
 from bert_keras.errors import DataError, ResourceError, UsageError
 from bert_keras.file_io import one_writer
@@ -36,34 +31,6 @@ if TYPE_CHECKING:
     from bert_keras.tokenizers import Tokenizer
 
 BLOCK = 2**20  # characters of text that are tokenised at once
-# Blocks per worker that are submitted and not yet written: if the first one is slow, the workers
-# go on with the others.
-WINDOW = 8
-# Blocks per worker process that wait for it, so that it has work while this process tokenises one.
-_WAITING = 6
-
-
-@dataclass
-class TextBlock:
-    """Block of sentences that follow each other in one split of the documents.
-
-    Attributes:
-        split: name of the split: "train" or "validation".
-        texts: the sentences.
-        ends: number of sentences of the block before the end of each document that ends in it.
-    """
-
-    split: str
-    texts: list[str] = field(default_factory=list[str])
-    ends: list[int] = field(default_factory=list[int])
-
-
-class EncodedBlock(NamedTuple):
-    """Token ids of a block of sentences."""
-
-    tokens: np.ndarray  # ids of all sentences, of dtype `token_dtype`: [tokens]
-    lengths: np.ndarray  # tokens of each sentence: int64 [sentences]
-    text_bytes: int  # size of the text in UTF-8
 
 
 def text_blocks(
@@ -89,85 +56,6 @@ def text_blocks(
                 sizes[split] = 0
         block.ends.append(len(block.texts))
     yield from open_blocks.values()
-
-
-def encode_block(tokenizer: Tokenizer, texts: list[str]) -> EncodedBlock:
-    """Tokenise the sentences of a block."""
-    ids, lengths = tokenizer.ragged_ids(texts)
-    tokens = ids.astype(token_dtype(tokenizer.vocab_size))
-    return EncodedBlock(tokens, lengths, len("".join(texts).encode(errors="surrogatepass")))
-
-
-def encode_blocks(
-    source: Iterable[TextBlock], tokenizer: Tokenizer, workers: int
-) -> Generator[tuple[TextBlock, EncodedBlock]]:
-    """Tokenise blocks in `workers` processes, including this one, and yield them in order.
-
-    This process reads the text. It also tokenises a block if the others have enough waiting, for
-    example while they start.
-
-    Raises:
-        ResourceError: a worker was killed or could not start.
-    """
-    if workers == 1:
-        for block in source:
-            yield block, encode_block(tokenizer, block.texts)
-        return
-    # Processes are spawned, because a fork of a process with a framework's threads may hang.
-    context = multiprocessing.get_context("spawn")
-    pool = ProcessPoolExecutor(workers - 1, context, _start_worker, (tokenizer,))
-    pending: deque[tuple[TextBlock, Future[EncodedBlock]]] = deque()
-    try:
-        for block in source:
-            if sum(not encoded.done() for _, encoded in pending) < _WAITING * (workers - 1):
-                future = pool.submit(_encode_in_worker, block.texts)
-            else:
-                future = _done(encode_block(tokenizer, block.texts))
-            pending.append((block, future))
-            while pending and (pending[0][1].done() or len(pending) == WINDOW * workers):
-                first, encoded = pending.popleft()
-                yield first, encoded.result()
-        for block, encoded in pending:
-            yield block, encoded.result()
-    except BrokenProcessPool as error:
-        raise ResourceError(
-            "A worker process was killed, perhaps because memory ran out, or could not start "
-            f'(a script needs `if __name__ == "__main__":`). Received: workers={workers}. '
-            "Pass a smaller number of workers."
-        ) from error
-    finally:
-        pool.shutdown(cancel_futures=True)
-
-
-def _done(encoded: EncodedBlock) -> Future[EncodedBlock]:
-    """Return a future of a block that is tokenised already."""
-    future: Future[EncodedBlock] = Future()
-    future.set_result(encoded)
-    return future
-
-
-_tokenizer: Tokenizer | None = None  # of a worker process
-
-
-def _start_worker(tokenizer: Tokenizer) -> None:
-    """Prepare a worker process: keep the tokenizer, and end with the parent process."""
-    global _tokenizer
-    _tokenizer = tokenizer
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides what Ctrl-C means
-    threading.Thread(target=_end_with_parent, daemon=True).start()
-
-
-def _end_with_parent() -> None:
-    """End this worker when its parent ends. A killed parent cannot end it, and it would wait."""
-    if parent := multiprocessing.parent_process():
-        parent.join()
-        os._exit(1)
-
-
-def _encode_in_worker(texts: list[str]) -> EncodedBlock:
-    """Tokenise a block in a worker process, with the tokenizer that it keeps."""
-    assert _tokenizer is not None
-    return encode_block(_tokenizer, texts)
 
 
 # === Writing ===
@@ -274,8 +162,13 @@ def require_vacant(directory: str | os.PathLike[str], overwrite: bool = False) -
     """Raise a `UsageError` if `write` cannot write to a folder.
 
     The folder must be new, empty or, with `overwrite`, hold a corpus and nothing else.
+
+    Raises:
+        UsageError: the folder has something else.
+        ResourceError: the folder cannot be written.
     """
     folder = Path(directory)
+    _require_writable(folder)
     if not folder.exists():
         return
     names = sorted(path.name for path in folder.iterdir()) if folder.is_dir() else [folder.name]
@@ -292,6 +185,27 @@ def require_vacant(directory: str | os.PathLike[str], overwrite: bool = False) -
             f"{folder}: the folder holds a corpus already. Name another folder, or pass "
             "overwrite=true to replace the corpus."
         )
+
+
+def _require_writable(path: Path) -> None:
+    """Refuse a place where nothing can be written, before work begins whose result goes there.
+
+    An empty file is written as a trial, in the nearest folder that exists, and removed.
+
+    Raises:
+        ResourceError: if the folder cannot be written. The message names it.
+    """
+    folder = path.absolute().parent  # a new folder takes the place of `path`
+    while not folder.exists() and folder != folder.parent:
+        folder = folder.parent
+    try:
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        raise ResourceError(
+            f"{path}: cannot be written: {error.strerror}: {folder}. Name a folder that you may "
+            "write to."
+        ) from error
 
 
 class _Store:

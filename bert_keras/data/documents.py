@@ -8,11 +8,8 @@ from __future__ import annotations
 
 import codecs
 import dataclasses
-import glob
 import gzip
 import io
-import json
-import os
 import re
 import zlib
 from collections.abc import Callable, Iterable, Iterator
@@ -22,12 +19,11 @@ from pathlib import Path
 from typing import Any, cast
 
 from bert_keras import file_io
+from bert_keras.data.source_files import Source, find_files, names_as_given
 from bert_keras.errors import DataError
 from bert_keras.tokenizers.vocabulary import Progress, no_progress
 
-ENDINGS = (".txt", ".jsonl", ".gz")  # of the files that are taken from a folder
 MAX_LINE = 2**27  # characters
-Source = str | os.PathLike[str]
 _GZIP = b"\x1f\x8b"
 # First bytes of files that are not text in UTF-8, so that the message can name their format.
 _FOREIGN = {
@@ -41,64 +37,6 @@ _FOREIGN = {
 _NOT_UTF8 = re.compile("[\udc80-\udcff]+")  # bytes, as the handler "surrogateescape" passes them
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _REPORT_EVERY = 256  # lines
-
-
-def find_files(source: Source | Iterable[Source]) -> list[Path]:
-    """Return the files of a path, a glob, a folder, or a list of these. See `bert_keras.data.read`.
-
-    Raises:
-        DataError: a file is missing or named twice, or a glob or a folder has no text files.
-    """
-    sources = [source] if isinstance(source, str | os.PathLike) else list(source)
-    files = [file for item in sources for file in _find(item)]
-    if not files:
-        raise DataError(f"No file is named. Received: {source!r}. Pass a file, a folder or a glob.")
-    seen: dict[Path, Path] = {}
-    for file in files:
-        if (other := seen.setdefault(file.resolve(), file)) is not file:
-            raise DataError(f"{file}: this file is also named as {other}. Name every file once.")
-    return files
-
-
-def names_as_given(files: Iterable[Path], source: Source | Iterable[Source]) -> tuple[str, ...]:
-    """Return the names of the files, with "~" in place of the home folder if the source has it."""
-    sources = [source] if isinstance(source, str | os.PathLike) else list(source)
-    firsts = {Path(item).parts[0] for item in sources if str(item).startswith("~")}
-    homes = {first: file_io.expanded(first) for first in firsts}
-
-    def name(file: Path) -> str:
-        """Return the path of a file, with the "~" that the source had."""
-        for first, home in homes.items():
-            if file.is_relative_to(home):
-                return (first / file.relative_to(home)).as_posix()
-        return file.as_posix()
-
-    return tuple(map(name, files))
-
-
-def _find(source: Source) -> list[Path]:
-    """Return the files of one path, glob or folder; those of a glob or folder sorted by path."""
-    path = file_io.expanded(source)
-    if path.is_dir():
-        below = sorted(file for file in path.rglob("*") if file.is_file())
-        named = [(file, file.relative_to(path).as_posix().lower()) for file in below]
-        files = [file for file, name in named if name.endswith(ENDINGS) and "/." not in f"/{name}"]
-        if not files:
-            raise DataError(
-                f"{path}: the folder has no text files. Received: {len(below)} files, none "
-                f"with {', '.join(ENDINGS)}. A glob such as {path / '**' / '*'} takes any ending."
-            )
-        return files
-    if path.is_file():
-        return [path]
-    if path.exists() or not glob.has_magic(str(path)):
-        reason = "not a regular file or folder" if path.exists() else "no such file or folder"
-        raise DataError(f"{path}: {reason}. Check the path.")
-    matches = sorted(map(Path, glob.glob(str(path), recursive=True)))  # noqa: PTH207
-    if not matches:
-        raise DataError(f"{path}: no file matches this glob. Check the pattern and its folder.")
-    files = [match for match in matches if match.is_file()]
-    return files or [file for match in matches for file in _find(match)]
 
 
 def strict_lines(file: Path, encoding: str = "utf-8") -> Iterator[tuple[int, str]]:
@@ -303,6 +241,11 @@ class Documents:
             for document in self._from_json(file, lines) if is_json else self._from_lines(lines):
                 has_text = True
                 yield document
+            if (now := file.stat().st_size) != size:
+                raise DataError(
+                    f"{file}: changed while it was read, from {size:,} to {now:,} bytes. Read it "
+                    "again when nothing writes to it."
+                )
             done += size
         report(done, total, "bytes")
         if not has_text:
@@ -382,11 +325,7 @@ def sentences_of(text: str, language: str | None = "en") -> list[str]:
 
 def _text_of(line: str, key: str, place: str) -> str:
     """Return the value of a key in a line of JSON. `place` is "file:line", for messages."""
-    try:
-        record = json.loads(line)
-    except (ValueError, RecursionError) as error:
-        reason = f"not JSON: {error}. Received: {line[:80]!r}"
-        raise DataError(f"{place}: {reason}. Write one JSON object on each line.") from None
+    record = file_io.decode_json(line, place, DataError)
     if not file_io.is_object(record) or key not in record:
         received = f"the keys {list(record)}" if file_io.is_object(record) else repr(record)
         reason = f"the line must be an object with the key {key!r}. Received: {received:.200}"

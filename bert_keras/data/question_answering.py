@@ -197,7 +197,8 @@ def _parse(path: Source) -> Any:
     """Return the parsed JSON of a file in SQuAD's form, {"data": [...]}."""
     file = file_io.expanded(path)
     try:
-        data = json.loads("".join(line for _, line in numbered_lines(file)))
+        text = "".join(line for _, line in numbered_lines(file))
+        data = json.loads(text, object_pairs_hook=file_io.unique_keys(file, DataError))
     except json.JSONDecodeError as error:
         raise DataError(
             f"{path}:{error.lineno}: not JSON: {error.msg}, at character {error.colno} of the "

@@ -7,7 +7,7 @@ import os
 import re
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -72,20 +72,35 @@ def new_export(path: Path) -> Iterator[Path]:
         ResourceError: if another process is writing it, or the disk is full.
         RuntimeError: if a converter failed. Errors of the user were raised before.
     """
+    made = [folder for folder in path.parents if not folder.exists()]
     path.parent.mkdir(parents=True, exist_ok=True)
-    with one_writer(path):
-        require_new(path)
-        with new_folder(path) as folder:
-            try:
+    try:
+        with one_writer(path):
+            require_new(path)
+            with new_folder(path) as folder, _named(path, folder):
                 yield folder
-            except Exception as error:
-                if hasattr(error, "exit_code"):
-                    raise
-                if refusal := _refusal(error, folder, path):
-                    raise ResourceError(refusal) from error
-                if not isinstance(error, TypeError | ValueError):
-                    raise
-                raise RuntimeError(f"{path}: could not be converted: {error}") from error
+    except BaseException:
+        for folder in made:
+            with suppress(OSError):  # another process has written there
+                folder.rmdir()
+        raise
+
+
+@contextmanager
+def _named(path: Path, folder: Path) -> Iterator[None]:
+    """Raise errors of converters again, with `path` in the place of the temporary folder."""
+    try:
+        yield
+    except ResourceError as error:
+        raise ResourceError(str(error).replace(str(folder), str(path))) from error
+    except Exception as error:
+        if hasattr(error, "exit_code"):
+            raise
+        if refusal := _refusal(error, folder, path):
+            raise ResourceError(refusal) from error
+        if not isinstance(error, TypeError | ValueError):
+            raise
+        raise RuntimeError(f"{path}: could not be converted: {error}") from error
 
 
 def _refusal(error: Exception, folder: Path, path: Path) -> str:
@@ -97,12 +112,14 @@ def _refusal(error: Exception, folder: Path, path: Path) -> str:
     if isinstance(error, OSError) and exit_code_of(error):
         file = str(error.filename or path).replace(str(folder), str(path))
         return f"{file}: could not be written: {error.strerror}."
-    for place, name in ((folder, str(path)), (Path(tempfile.gettempdir()), "")):
+    newest = max(folder.rglob("*"), key=lambda file: file.stat().st_mtime_ns, default=folder)
+    file = str(path / newest.relative_to(folder))
+    for place, name in ((folder, file), (Path(tempfile.gettempdir()), "")):
         try:
-            with tempfile.TemporaryFile(dir=place) as file:
-                file.write(bytes(_TRIED))
-                file.flush()
-                os.fsync(file.fileno())
+            with tempfile.TemporaryFile(dir=place) as trial:
+                trial.write(bytes(_TRIED))
+                trial.flush()
+                os.fsync(trial.fileno())
         except OSError as refusal:
             return f"{name or place}: could not be written: {refusal.strerror}."
     return ""

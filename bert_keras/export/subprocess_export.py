@@ -37,6 +37,7 @@ def with_backend(backend: str, predictor: Predictor, path: Path, *flags: str) ->
             "KERAS_BACKEND": backend,
             # This process uses the accelerator, and an export does not need one.
             "CUDA_VISIBLE_DEVICES": "-1",
+            "TF_CPP_MIN_LOG_LEVEL": os.environ.get("TF_CPP_MIN_LOG_LEVEL", "3"),
             "PYTHONPATH": os.pathsep.join([_ROOT, *filter(None, [os.environ.get("PYTHONPATH")])]),
         }
         result = subprocess.run(

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from bert_keras.errors import ArtifactError, ResourceError
-from bert_keras.file_io import is_object
+from bert_keras.file_io import decode_json, is_object
 
 
 class RunLock:
@@ -99,7 +99,7 @@ def _machine() -> str:
 def _holder(descriptor: int) -> str:
     """Return a description of the process that holds the lock, for a message."""
     try:
-        card = json.loads(os.pread(descriptor, 4096, 0))
+        card = decode_json(os.pread(descriptor, 4096, 0), "LOCK")
         if "host" in card:  # an older version wrote the file
             place = f"on {card['host']}"
         elif card["machine"] == _machine():
@@ -142,11 +142,9 @@ class MetricsLog:
         records: list[dict[str, Any]] = []
         for number, line in enumerate(lines, start=1):
             try:
-                record = json.loads(line)
-            except ValueError as error:  # not UTF-8, or not JSON
-                raise ArtifactError(
-                    f"{self._path}:{number}: the line is not a record: {error}. {_REMOVE_LINE}"
-                ) from error
+                record = decode_json(line, f"{self._path}:{number}: the line is not a record")
+            except ArtifactError as error:
+                raise ArtifactError(f"{error} {_REMOVE_LINE}") from None
             if not is_object(record):
                 raise ArtifactError(
                     f"{self._path}:{number}: the line is not a record. Received: {record!r:.100}. "

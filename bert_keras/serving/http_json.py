@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from typing import Any
 
 import orjson
 from starlette.requests import Request
 from starlette.responses import Response
 
+from bert_keras import file_io
+from bert_keras.errors import DataError
 from bert_keras.serving.http_requests import Limits, RequestError
 
 # A body that is too large is read up to this many times the largest size, and dropped.
@@ -69,20 +70,25 @@ def _parsed(body: bytes) -> Any:
     """Return the value of a JSON text, which may have NaN and Infinity, as in TensorFlow Serving.
 
     Raises:
-        RequestError: if it is not JSON.
+        RequestError: if it is not JSON, or an object has a key twice.
     """
+    reason = ""
     try:
-        return orjson.loads(body)
+        orjson.loads(body)
     except orjson.JSONDecodeError as error:
         reason = str(error)
-    if b"NaN" in body or b"Infinity" in body:
-        try:
-            value = json.loads(body)
+    if reason and b"NaN" not in body and b"Infinity" not in body:
+        raise RequestError(400, f"The body is not JSON: {reason}.")
+    try:
+        # Of two equal keys, orjson takes the last. A proxy may take the first.
+        value = file_io.decode_json(body, "The body", DataError)
+        if reason:
             orjson.dumps(value)  # all else that orjson refuses, such as half of a surrogate pair
-            return value
-        except (ValueError, TypeError, RecursionError):
-            pass
-    raise RequestError(400, f"The body is not JSON: {reason}.")
+    except DataError as error:
+        raise RequestError(400, str(error)) from None
+    except TypeError:
+        raise RequestError(400, f"The body is not JSON: {reason}.") from None
+    return value
 
 
 def json_response(value: Any, status: int = 200, headers: dict[str, str] | None = None) -> Response:

@@ -14,6 +14,7 @@ import numpy as np
 import tokenizers as hf
 from tokenizers import decoders, models, normalizers, pre_tokenizers, processors
 
+from bert_keras import file_io
 from bert_keras.tokenizers.basic_tokenizer import without_surrogates
 from bert_keras.tokenizers.encoding import Scheme, special_token_places
 
@@ -45,7 +46,7 @@ class Engine:
         self.marked = hf.Tokenizer.from_str(json)
         _add_special_tokens(self.marked, scheme)
         self.json = self.marked.to_str()  # equal tokenizers get equal text
-        content = _parsed(self.json)
+        content = file_io.decode_json(self.json, "tokenizer.json")
         if not special_token_places(content["post_processor"]):
             steps = [self.marked.post_processor, template(self.marked, scheme)]
             self.marked.post_processor = processors.Sequence([s for s in steps if s is not None])
@@ -172,11 +173,6 @@ def template(engine: hf.Tokenizer, scheme: Scheme) -> processors.TemplateProcess
 def vocabulary_of(json: str) -> dict[str, int]:
     """Return piece -> id of a tokenizer.json."""
     return hf.Tokenizer.from_str(json).get_vocab(with_added_tokens=True)
-
-
-def _parsed(text: str) -> dict[str, Any]:
-    """Parse JSON. `Engine.__init__` cannot, because its argument `json` hides the module."""
-    return json.loads(text)
 
 
 def _without_special_tokens(content: dict[str, Any], scheme: Scheme) -> hf.Tokenizer:

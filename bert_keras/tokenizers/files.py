@@ -114,7 +114,7 @@ def lowercased(source: dict[str, Any] | Engine) -> dict[str, Any] | Engine:
             return source
         # The default would strip accents of lower-cased text; keep the setting of the cased one.
         return {**source, "lowercase": True, "strip_accents": bool(source.get("strip_accents"))}
-    content = json.loads(source.json)
+    content = file_io.decode_json(source.json, ENGINE)
     steps = content.get("normalizer")
     if steps and steps["type"] == "Sequence":
         steps = steps["normalizers"]

@@ -22,7 +22,8 @@ Examples:
     bert-keras prepare corpus=books.jsonl field=body out=corpora/books lowercase=false
 
 Then: bert-keras pretrain RECIPE corpus=FOLDER
-Exit codes: 0 done, 2 bad arguments, 3 bad text, 5 no space, or the folder is in use.
+Exit codes: 0 done, 2 bad arguments, 3 bad text, 5 no space, or the folder is in use, 130 and 143
+stopped by a signal; an unfinished corpus is removed.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ import dataclasses
 import inspect
 import re
 import resource
+import sys
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -38,7 +40,7 @@ from typing import Any
 from rich.table import Table
 
 from bert_keras import Tokenizer, data, escaping, file_io, presets
-from bert_keras.errors import UsageError
+from bert_keras.errors import DataError, UsageError
 from bert_keras.training.machine import RSS_UNIT
 from bert_keras.training.progress import clock, task
 from bert_keras.training.recipe_files import parse_overrides
@@ -93,11 +95,14 @@ def prepare(
     """
     _check(layout, language, vocab_size, validation_split, workers)
     out = file_io.expanded(out)
-    data.require_vacant(out, overwrite)  # now, not when the vocabulary is learned
+    # Now, not when the vocabulary is learned.
+    data.require_vacant(out, overwrite)
+    before: list[tuple[str, int, int]] = []  # name, size and time of the files that were read
 
     def read(progress: Any) -> data.Documents:
         """Return the documents of the corpus; reading them calls `progress`."""
         text = data.read(corpus, layout=layout, language=language, field=field, progress=progress)
+        _require_unchanged(before, text)
         return dataclasses.replace(text, names=file_names) if file_names else text
 
     start = perf_counter()
@@ -136,6 +141,75 @@ def find_prepared(corpus: str) -> Path | None:
     """Return the folder that `corpus` names if `prepare` made it; else None."""
     folder = file_io.expanded(corpus)
     return folder if (folder / "train" / data.MANIFEST).is_file() else None
+
+
+def changes(corpus: str, prepared: Path) -> list[str]:
+    """Return a line for each file of a text that differs from the one that was prepared.
+
+    The manifest has names and sizes. A file of the same size counts as changed if it was written
+    after the manifest.
+
+    Args:
+        corpus: the text, as for `prepare`.
+        prepared: folder that `prepare` made from it.
+
+    Raises:
+        DataError: the text is not there any more.
+    """
+    manifest = prepared / "train" / data.MANIFEST
+    known = data.Corpus.open(prepared / "train").manifest["origin"]["files"]
+    before = {file["name"]: file["size"] for file in known}
+    made = manifest.stat().st_mtime
+    text = data.read(corpus)
+    names = [file["name"] for file in text.origin["files"]]
+    stats = {name: file.stat() for name, file in zip(names, text.files, strict=True)}
+    lines = [f"{name} is gone" for name in before if name not in stats]
+    for name, stat in stats.items():
+        if name not in before:
+            lines.append(f"{name} is new")
+        elif stat.st_size != before[name]:
+            lines.append(f"{name} had {before[name]:,} bytes, and has {stat.st_size:,} now")
+        elif stat.st_mtime > made:
+            lines.append(f"{name} was written since")
+    return lines
+
+
+def note_changes(corpus: str, prepared: Path, lines: list[str] | None) -> None:
+    """Tell that a run goes on without the text of today.
+
+    Args:
+        corpus: the text, as for `prepare`.
+        prepared: folder with the run's own tokens.
+        lines: lines of `changes`; None if the text is gone.
+    """
+    reason = f"has changed since the run began: {lines[0]}" if lines else "is gone"
+    more = f"; and {len(lines) - 1} more files" if lines and lines[1:] else ""
+    note = (
+        f"note: the text of corpus={corpus} {reason}{more}. The run goes on exactly, with its own "
+        f"tokens in {prepared}. For a run with the text of today give out=FOLDER."
+    )
+    print(escaping.printable(note), file=sys.stderr)
+
+
+def _require_unchanged(before: list[tuple[str, int, int]], text: data.Documents) -> None:
+    """Compare the files of a text with those of the last reading, and keep their facts.
+
+    Args:
+        before: name, size in bytes and time of each file, which this call replaces; [] at first.
+        text: the text that is read now.
+
+    Raises:
+        DataError: a file was added, removed or written since the last reading.
+    """
+    stats = [(str(file), file.stat()) for file in text.files]
+    now = [(name, stat.st_size, stat.st_mtime_ns) for name, stat in stats]
+    if before and (changed := sorted({name for name, *_ in set(before) ^ set(now)})):
+        raise DataError(
+            f"{changed[0]}: changed after the vocabulary was learned from it. Received: "
+            f"{len(changed)} files that are new, gone or written since. Run the command again "
+            "when nothing writes to them."
+        )
+    before[:] = now
 
 
 def _check(

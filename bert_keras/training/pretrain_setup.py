@@ -12,7 +12,6 @@ import keras
 import numpy as np
 
 from bert_keras.data import (
-    MANIFEST,
     SPLIT_FOLDERS,
     Corpus,
     PackedExamples,
@@ -187,10 +186,14 @@ def open_corpora(recipe: PretrainRecipe, folder: PretrainFolder) -> TrainingCorp
         raise UsageError(f"init_checkpoint={recipe.init_checkpoint} is a file. Name its folder.")
     if prepared := prepare.find_prepared(recipe.corpus):
         return _open_prepared(prepared, is_prepared=True)
-    # After the first checkpoint the run keeps its corpus, even if the text has changed.
-    is_fixed = folder.training.checkpoints.exists()
-    if not folder.corpus.exists() or (not is_fixed and _is_old(recipe, folder.corpus)):
+    if not folder.corpus.exists():
         _prepare(recipe, folder)
+    elif not folder.training.checkpoints.exists():
+        if _changes(recipe, folder):
+            _prepare(recipe, folder)
+    elif (changes := _changes(recipe, folder)) is None or changes:
+        # After the first checkpoint the run keeps its corpus.
+        prepare.note_changes(recipe.corpus, folder.corpus, changes)
     return _open_prepared(folder.corpus, is_prepared=False)
 
 
@@ -246,18 +249,14 @@ def _open(folder: Path, tokenizer: Tokenizer, verify: bool) -> Corpus:
     return corpus
 
 
-def _is_old(recipe: PretrainRecipe, prepared: Path) -> bool:
-    """Return whether the text files differ from the prepared ones, or are newer."""
+def _changes(recipe: PretrainRecipe, folder: PretrainFolder) -> list[str] | None:
+    """Return a line for each file of the text that has changed; None if the text is gone."""
     if recipe.corpus == "demo":
-        return False
+        return []
     try:
-        source = read(recipe.corpus)
-        changed = max(file.stat().st_mtime for file in source.files)
+        return prepare.changes(recipe.corpus, folder.corpus)
     except (DataError, OSError):
-        return False  # the text is gone, but the prepared corpus is there
-    before = Corpus.open(prepared / "train").manifest["origin"]["files"]
-    made = (prepared / "train" / MANIFEST).stat().st_mtime
-    return before != source.origin["files"] or changed > made
+        return None  # the prepared corpus is there
 
 
 def _prepare(recipe: PretrainRecipe, folder: PretrainFolder) -> None:

@@ -254,6 +254,11 @@ class RunRecipe:
     jit_compile: str = _run(
         "compile with XLA; auto: as the backend and device allow", "auto", choices=tuple(JIT)
     )
+    override: str = _run(
+        "values that may differ when a begun run goes on, with commas: steps or epochs, "
+        "learning_rate, backend",
+        "",
+    )
     out: str = _run("folder of the run; empty: runs/<name>", "")
     name: str = _run("name of the run; empty: that of the recipe file", "")
 

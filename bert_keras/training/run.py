@@ -11,14 +11,22 @@ from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
 from bert_keras import escaping
-from bert_keras.errors import exit_code_of, forget_output, message_of, quiet
+from bert_keras.errors import (
+    BROKEN_PIPE,
+    Terminated,
+    exit_code_of,
+    forget_output,
+    message_of,
+    quiet,
+    raising_on_sigterm,
+    reader_is_gone,
+)
 from bert_keras.training import machine
 from bert_keras.training.recipe_base import RunRecipe
 
 # Advice after a failed last step of a training.
 AGAIN = "Repeat the command when this is mended: it trains no step again."
-_INTERRUPTED = 130  # 128 + SIGINT and 128 + SIGPIPE, as a shell reports them
-_BROKEN_PIPE = 141
+_INTERRUPTED = 130  # 128 + SIGINT, as a shell reports it
 
 
 def run(
@@ -44,19 +52,22 @@ def run(
     escaping.escape_streams()
     machine.keep_freed_memory()
     try:
-        if {"-h", "--help"}.intersection(arguments):
-            words = [word for word in arguments if word not in ("-h", "--help")]
-            print(describe(words) if describe else _docstring_of(program))
-            code = 0
-        else:
-            code = program(arguments) or 0
+        with raising_on_sigterm():
+            if {"-h", "--help"}.intersection(arguments):
+                words = [word for word in arguments if word not in ("-h", "--help")]
+                print(describe(words) if describe else _docstring_of(program))
+                code = 0
+            else:
+                code = program(arguments) or 0
         sys.stdout.flush()  # here, so that a closed pipe is met inside this block
     except BrokenPipeError:
-        if not _reader_is_gone():
+        if not reader_is_gone():
             raise  # the pipe of a worker process, not ours
-        code = _BROKEN_PIPE
+        code = BROKEN_PIPE
     except KeyboardInterrupt:
         code = _complain("interrupted", _INTERRUPTED)
+    except Terminated as error:
+        code = _complain(str(error), error.exit_code)
     except Exception as error:
         error_code = exit_code_of(error)
         if error_code is None:
@@ -124,16 +135,6 @@ def check_folder(recipe: RunRecipe) -> None:
 def _docstring_of(program: Callable[..., object]) -> str:
     """Return the docstring of a program's module, which is its help."""
     return inspect.getdoc(inspect.getmodule(program)) or "This program has no help."
-
-
-def _reader_is_gone() -> bool:
-    """Return whether the reader of stdout has closed it; if so, nothing more is written to it."""
-    try:
-        print(flush=True)  # a flush alone may pass: the text that failed before is dropped
-    except BrokenPipeError:
-        forget_output()
-        return True
-    return False
 
 
 def _complain(message: str, code: int) -> int:

@@ -15,18 +15,19 @@ A training within the folder has
 
 from __future__ import annotations
 
-import dataclasses
-import hashlib
-from collections.abc import Collection, Mapping
+import sys
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
-from bert_keras import file_io, presets
-from bert_keras.checkpoints import open_checkpoint
+from bert_keras import file_io
 from bert_keras.errors import ArtifactError, UsageError
+from bert_keras.training import overrides
 from bert_keras.training.finetune_recipe import FinetuneRecipe
+from bert_keras.training.input_digests import digests, digests_in
+from bert_keras.training.overrides import Change, last_step_in
 from bert_keras.training.pretrain_recipe import PretrainRecipe
-from bert_keras.training.recipe_base import RunRecipe, renamed, rules_of
+from bert_keras.training.recipe_base import RunRecipe, renamed
 
 
 class TrainingFiles:
@@ -55,6 +56,7 @@ class RunFolder:
     own_key: ClassVar[str]  # a value that recipes of other programs do not have
     allowed: ClassVar[tuple[str, ...]]  # names that a folder without run.json may hold
     free: ClassVar[tuple[str, ...]]  # values that change nothing that is computed
+    overridable: ClassVar[tuple[str, ...]]  # values that `override=` may change in a begun run
     card: ClassVar[tuple[str, ...]]  # the keys of run.json, in order
 
     def __init__(self, recipe: RunRecipe, temporary: str = ""):
@@ -88,14 +90,26 @@ class RunFolder:
         """Return whether a claim writes run.json anew."""
         return not self.is_begun()
 
+    def last_step(self) -> Any:
+        """Return the step of the last checkpoint, after which a changed value counts."""
+        raise NotImplementedError
+
+    def accept(self, changes: Sequence[Change]) -> None:
+        """Prepare the folder for changed values.
+
+        Raises:
+            UsageError: the run cannot go on with them.
+        """
+
     # === Claim ===
 
     def values(self, recipe: RunRecipe) -> dict[str, Any]:
         """Return a recipe's values as the run's files show them.
 
-        Paths in a temporary folder are relative to it.
+        Paths in a temporary folder are relative to it. `override=` is of one command, and no value
+        of the run.
         """
-        values = recipe.values()
+        values = recipe.values() | {"override": ""}
         if self.temporary:
             inside = f"{self.temporary}/"
             texts = {name: value for name, value in values.items() if isinstance(value, str)}
@@ -133,8 +147,15 @@ class RunFolder:
         self.check()
         inputs = self.require_same(recipe, backend)
         known = {"recipe": self.values(recipe), "backend": backend, "versions": dict(versions)}
-        if self.is_rewritten():
-            file_io.write_json(self.run, {key: (known | inputs)[key] for key in self.card})
+        before = self._read() if self.run.exists() else {}
+        changes = self._changes(recipe, backend, before) if self.is_begun() and before else []
+        entries = list(before.get(overrides.KEY, ())) if self.is_begun() else []
+        if changes:
+            entries.append(overrides.entry(self.last_step(), changes))
+            print(f"override: {overrides.notes(entries[-1:])[0]}", file=sys.stderr)
+        if changes or self.is_rewritten():
+            card = {key: (known | inputs)[key] for key in self.card}
+            file_io.write_json(self.run, card | ({overrides.KEY: entries} if entries else {}))
 
     def require_same(self, recipe: RunRecipe, backend: str) -> dict[str, Any]:
         """Check that a run which is begun in this folder is that of a recipe.
@@ -145,27 +166,29 @@ class RunFolder:
         Raises:
             UsageError: the folder holds another run.
         """
-        values, inputs = self.values(recipe), self.inputs(recipe)
+        inputs = self.inputs(recipe)
+        allowed = overrides.overridden(recipe.override, self.overridable)
         if not self.run.exists():
             return inputs
         before = self._read()
-        # An older run.json lacks new values.
-        stored = _defaults(type(recipe)) | before["recipe"]
-        changed = [
-            f"  {name}: {stored.get(name)!r} then, {values[name]!r} now"
-            for name in self.binding(values)
-            if name not in self.free and stored.get(name) != values[name]
-        ]
-        if self.is_begun():
-            changed += self.changed_inputs(recipe, before, inputs)
-            if before.get("backend") != backend:
-                changed.append(f"  backend: {before.get('backend')} then, {backend} now")
-        if changed:
-            raise UsageError(
-                f"{self.path} holds a run with other values:\n" + "\n".join(changed) + "\n"
-                "Give the same values to go on with it, or out=FOLDER for a new run."
-            )
+        changes = self._changes(recipe, backend, before)
+        refused = [change for change in changes if change.name not in allowed]
+        others = self.changed_inputs(recipe, before, inputs) if self.is_begun() else []
+        if refused or others:
+            known = self.overridable if self.is_begun() else ()
+            raise overrides.refusal(self.path, refused, others, known)
+        if changes:
+            self.accept(changes)
         return inputs
+
+    def _changes(self, recipe: RunRecipe, backend: str, before: Mapping[str, Any]) -> list[Change]:
+        """Return the values that differ from those in run.json, the content of `before`."""
+        values = self.values(recipe)
+        bound = [name for name in self.binding(values) if name not in self.free]
+        changes = overrides.changed_values(recipe, values, bound, before["recipe"])
+        if self.is_begun() and before.get("backend") != backend:
+            changes.append(Change(overrides.BACKEND, before.get("backend"), backend))
+        return changes
 
     def _read(self) -> dict[str, Any]:
         """Return run.json, with the values by their names of today.
@@ -185,15 +208,6 @@ class RunFolder:
                 f"{self.run} is not of a {self.program} run. Choose another folder with out=FOLDER."
             )
         return card
-
-
-def _defaults(recipe_class: type[RunRecipe]) -> dict[str, Any]:
-    """Return the default values of a class of recipes, for keys that an old run.json lacks."""
-    return {
-        field.name: field.default
-        for field, _ in rules_of(recipe_class)
-        if field.default is not dataclasses.MISSING
-    }
 
 
 # === Folder of a pretraining run ===
@@ -220,6 +234,7 @@ class PretrainFolder(RunFolder):
     own_key = "corpus"
     allowed = ("LOCK", "corpus")
     free = ("workers", "tensorboard", "export", "out")
+    overridable = ("steps", "learning_rate", overrides.BACKEND)
     card = ("recipe", "sizes", "backend", "versions")
 
     def __init__(self, recipe: PretrainRecipe, temporary: str = ""):
@@ -238,6 +253,19 @@ class PretrainFolder(RunFolder):
         """Return all names once training began; before that those that made the corpus."""
         return names if self.is_begun() else TEXT_VALUES if self.corpus.exists() else ()
 
+    def last_step(self) -> int:
+        """Return the step of the last checkpoint; 0 if there is none."""
+        return last_step_in(self.training.checkpoints)
+
+    def accept(self, changes: Sequence[Change]) -> None:
+        """Refuse fewer steps than are trained already."""
+        for change in changes:
+            if change.name == "steps" and change.now < (step := self.last_step()):
+                raise UsageError(
+                    f"{self.path}: step {step:,} is trained already. Received: "
+                    f"steps={change.now}. Give at least steps={step}, or out=FOLDER for a new run."
+                )
+
     def inputs(self, recipe: PretrainRecipe) -> dict[str, Any]:
         """Return the sizes of a new model: the file that `config=` names may change."""
         return {"sizes": None if recipe.init_checkpoint else recipe.sizes().to_dict()}
@@ -255,11 +283,6 @@ class PretrainFolder(RunFolder):
 
 
 QUICKTEST = ".quicktest"  # made-up examples and models of --quicktest
-# Files that a model and its tokenizer are read from. Reports of a run beside them may change.
-_MODEL = (
-    *("*.safetensors", "*.h5", "*.bin", "*.ckpt*", "*.model", "*.txt", "*config.json"),
-    *("bert_keras.json", "vocab.json", "tokenizer.json"),
-)
 
 
 class FinetuneFolder(RunFolder):
@@ -279,6 +302,7 @@ class FinetuneFolder(RunFolder):
     own_key = "task"
     allowed = ("LOCK", QUICKTEST)
     free = ("workers", "out", "seeds", "checkpoint_every")
+    overridable = ("epochs", "learning_rate", overrides.BACKEND)
     card = ("recipe", "backend", "files", "versions")
 
     def __init__(self, recipe: FinetuneRecipe, temporary: str = ""):
@@ -296,6 +320,18 @@ class FinetuneFolder(RunFolder):
         """Return whether a seed has a checkpoint or a result."""
         return any(any(self.path.glob(f"seed-*/{name}")) for name in ("checkpoints", "result.json"))
 
+    def last_step(self) -> dict[str, int]:
+        """Return the step of the last checkpoint of each seed that has one."""
+        folders = sorted(self.path.glob("seed-*/checkpoints"))
+        return {folder.parent.name: last_step_in(folder) for folder in folders}
+
+    def accept(self, changes: Sequence[Change]) -> None:
+        """Let seeds go on that ended: all of them with other epochs, else those that failed."""
+        names = {change.name for change in changes}
+        for path in sorted(self.path.glob("seed-*/result.json")):
+            if "epochs" in names or "failed" in file_io.read_object(path):
+                path.unlink()
+
     def is_rewritten(self) -> bool:
         """Return True: more seeds may be trained later, and files of a model may be added."""
         return True
@@ -305,9 +341,9 @@ class FinetuneFolder(RunFolder):
 
         A file of a begun run that is missing now keeps its digest in run.json.
         """
-        files = _digests(recipe)
+        files = digests(recipe)
         is_known = self.run.exists() and self.is_begun()
-        then = _digests_in(file_io.read_object(self.run)) if is_known else {}
+        then = digests_in(file_io.read_object(self.run)) if is_known else {}
         names = then | files
         return {"files": {name: then.get(name, {}) | files.get(name, {}) for name in names}}
 
@@ -315,7 +351,7 @@ class FinetuneFolder(RunFolder):
         self, recipe: FinetuneRecipe, then: Mapping[str, Any], now: Mapping[str, Any]
     ) -> list[str]:
         """Return a line for each file whose digest differs from that in run.json."""
-        before = _digests_in(then)
+        before = digests_in(then)
         return [
             f"  {name}: {getattr(recipe, name)} holds something else than then ({file})"
             for name, digests in now["files"].items()
@@ -324,49 +360,12 @@ class FinetuneFolder(RunFolder):
         ]
 
 
-def _digests_in(card: Mapping[str, Any]) -> dict[str, dict[str, str]]:
-    """Return the digests in a run.json; older ones have none."""
-    files = card.get("files") or {}
-    return {name: digests for name, digests in files.items() if isinstance(digests, dict)}
-
-
 def folder_of(recipe: RunRecipe, temporary: str = "") -> RunFolder:
     """Return the folder of a recipe's run, or a temporary one in its place."""
     if isinstance(recipe, PretrainRecipe):
         return PretrainFolder(recipe, temporary)
     assert isinstance(recipe, FinetuneRecipe)
     return FinetuneFolder(recipe, temporary)
-
-
-def _digests(recipe: FinetuneRecipe) -> dict[str, dict[str, str]]:
-    """Return the SHA-256 of the files that a resumed run reads again: by recipe key, then by name.
-
-    The keys are train and dev, which are files, and encoder and teacher, which are checkpoints.
-    """
-    digests_by_key = {}
-    for name in ("train", "dev", "encoder", "teacher"):
-        handle = getattr(recipe, name)
-        if not handle:
-            continue
-        is_remote = "://" in handle or presets.is_preset(handle)  # a repository's local copy
-        path = open_checkpoint(handle).directory if is_remote else file_io.expanded(handle)
-        files = [path] if name in ("train", "dev") else sorted(_files(path))
-        # A missing file is reported by the code that reads it.
-        digests = {file.name: _sha256(file) for file in files if file.is_file()}
-        if digests:
-            digests_by_key[name] = digests
-    return digests_by_key
-
-
-def _files(folder: Path) -> set[Path]:
-    """Return the files of a folder that a model or tokenizer is read from."""
-    return {path for form in _MODEL for path in folder.glob(form)}
-
-
-def _sha256(path: Path) -> str:
-    """Return the SHA-256 of a file, in hexadecimal."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def is_pretraining_run(folder: Path) -> bool:

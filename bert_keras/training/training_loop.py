@@ -3,69 +3,20 @@
 from __future__ import annotations
 
 import math
-import threading
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from time import perf_counter
 from typing import Any
 
 import keras
 
 from bert_keras.data import Batch, Examples, dataset
-from bert_keras.errors import NumericError
+from bert_keras.errors import NumericError, UsageError
 from bert_keras.resume import MetricsLog, SaveCheckpoint, StopOnSignal, TrainingCheckpoints
+from bert_keras.training.data_wait import DataWaitTimer, told_when_late
+from bert_keras.training.nan_report import NAME, NanReport
 from bert_keras.training.progress import Progress
 from bert_keras.training.run_folder import TrainingFiles
-
-
-class DataWaitTimer:
-    """Examples with the times at which each batch was requested and ready.
-
-    Args:
-        examples: the examples.
-        epoch: epoch of the first batch of the training.
-        position: position of that batch in its epoch.
-
-    Attributes:
-        fixed_shapes: that of the examples.
-    """
-
-    def __init__(self, examples: Examples, epoch: int, position: int):
-        self.fixed_shapes = examples.fixed_shapes
-        self._examples, self._next = examples, (epoch, position)
-        self._built: dict[tuple[int, int], tuple[float, float]] = {}
-        self._lock = threading.Lock()
-
-    def num_batches(self, epoch: int) -> int:
-        """Return the number of batches in an epoch."""
-        return self._examples.num_batches(epoch)
-
-    def locate(self, epoch: int, position: int, steps: int) -> tuple[int, int]:
-        """Return the (epoch, position) that is `steps` batches later."""
-        return self._examples.locate(epoch, position, steps)
-
-    def batch(self, epoch: int, position: int) -> Batch:
-        """Return one batch: inputs, labels, sample weights."""
-        requested = perf_counter()
-        batch = self._examples.batch(epoch, position)
-        with self._lock:
-            self._built[epoch, position] = requested, perf_counter()
-        return batch
-
-    def waited(self, begun: float) -> float:
-        """Return the seconds that a step waited for its batch. Call it once per step, in order.
-
-        TensorFlow traces the first step for seconds before it requests a batch. So waiting begins
-        at the request of the batch or at the step, whichever is later.
-
-        Args:
-            begun: time at which the step began, by `perf_counter`.
-        """
-        place = self._next
-        self._next = self._examples.locate(*place, 1)
-        with self._lock:
-            requested, ready = self._built.pop(place, (begun, begun))
-        return max(0.0, ready - max(requested, begun))
-
 
 # === Callbacks ===
 # One Keras epoch is one logging interval, of `log_every` steps. So metrics start again with every
@@ -170,11 +121,14 @@ class WriteMetrics(keras.callbacks.Callback):
         values["learning_rate"] = self._rate
         if not math.isfinite(values["loss"]):
             good = self._checkpoint()
-            kept = "no checkpoint yet" if good is None else f"a good checkpoint of step {good}"
+            kept, way = "no checkpoint yet", ""
+            if good is not None:
+                kept = f"a good checkpoint of step {good}"
+                way = "; a lower learning_rate= with override=learning_rate goes on from it"
             raise NumericError(
                 f"The loss is {values['loss']} in steps {self._first_step + 1} to {step}. There is "
                 f"{kept}. A lower learning_rate, a longer warmup_steps or precision=float32 help "
-                "most often, in a new run (out=FOLDER)."
+                f"most often, in a new run (out=FOLDER){way}."
             )
         self._metrics.append({"step": step, **values})
         speeds = self._speeds(self._log_every)
@@ -282,6 +236,7 @@ class Fitting:
     ):
         self._model, self._examples, self._log_every = model, examples, log_every
         self._checkpoints = TrainingCheckpoints(files.checkpoints)
+        self._files = files
         self._metrics, self._speed = MetricsLog(files.metrics), MetricsLog(files.speed)
         self.state: dict[str, Any] = _START | dict(start) | (self._checkpoints.restore(model) or {})
         self._began = began - self.state["seconds"]
@@ -308,6 +263,19 @@ class Fitting:
             "speed": self._speed.offset,
             "seconds": self.seconds,
         }
+
+    def _batch_of(self, step: int) -> tuple[int, int, Batch]:
+        """Return (epoch, position, batch) of the batch of a step, counted from 1."""
+        before = self.state
+        place = self._examples.locate(
+            before["epoch"], before["position"], step - 1 - before["step"]
+        )
+        return *place, self._examples.batch(*place)
+
+    def _last_checkpoint(self) -> Path | None:
+        """Return the folder of the last checkpoint; None without one."""
+        step = self._checkpoints.last_step
+        return None if step is None else self._files.checkpoints / f"step-{step:08d}"
 
     def run(
         self,
@@ -341,11 +309,18 @@ class Fitting:
 
         Raises:
             Stopped: a signal ended the training.
-            NumericError: the loss is not finite.
+            NumericError: a number is not finite; the message names the report about it.
+            UsageError: more steps are trained already.
         """
         self._metrics.cut(self.state["metrics"])
         self._speed.cut(self.state["speed"])
         step = self.state["step"]
+        if step > intervals * self._log_every:
+            raise UsageError(
+                f"{self._files.path}: step {step:,} is trained already. Received: "
+                f"{intervals * self._log_every:,} steps. Give more steps= or epochs=, or "
+                "out=FOLDER for a new run."
+            )
         display = Progress(
             intervals * self._log_every, step, later_steps=later_steps, score_name=score_name
         )
@@ -369,22 +344,30 @@ class Fitting:
                 every=checkpoint_every,
                 state=lambda intervals: {**self.state_after(intervals), **extra_state()},
             )
+            report = NanReport(
+                self._files.path / NAME,
+                log_every=self._log_every,
+                batch_of=self._batch_of,
+                checkpoint=self._last_checkpoint,
+            )
             if done < intervals and not is_over:
-                self._model.fit(
-                    dataset(
-                        watched,
-                        repeat=True,
-                        epoch=self.state["epoch"],
-                        position=self.state["position"],
-                        workers=workers,
-                    ),
-                    initial_epoch=done,
-                    epochs=intervals,
-                    steps_per_epoch=self._log_every,
-                    callbacks=[*callbacks, logged, stop, save],
-                    shuffle=False,  # a dataset has its order
-                    verbose=0,  # pyright: ignore[reportArgumentType]
-                    **options,
+                read = dataset(
+                    watched,
+                    repeat=True,
+                    epoch=self.state["epoch"],
+                    position=self.state["position"],
+                    workers=workers,
                 )
+                with report.written(), told_when_late(watched, display.note):
+                    self._model.fit(
+                        read,
+                        initial_epoch=done,
+                        epochs=intervals,
+                        steps_per_epoch=self._log_every,
+                        callbacks=[report, *callbacks, logged, stop, save],
+                        shuffle=False,  # a dataset has its order
+                        verbose=0,  # pyright: ignore[reportArgumentType]
+                        **options,
+                    )
         if stop.signal is not None:
             raise Stopped(stop.signal.name, stop.exit_code)

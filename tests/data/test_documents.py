@@ -20,8 +20,6 @@ from bert_keras.data import documents
 from bert_keras.data.documents import (
     MAX_SENTENCE,
     Documents,
-    find_files,
-    names_as_given,
     numbered_lines,
     read,
     sentences_of,
@@ -154,6 +152,16 @@ def test_documents_can_be_read_again(tmp_path: Path) -> None:
     assert list(found) == list(found)
 
 
+def test_a_file_that_grows_while_it_is_read(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("a\n\nb\n")
+    documents = iter(read(tmp_path / "a.txt"))
+    next(documents)
+    with (tmp_path / "a.txt").open("a") as file:
+        file.write("c\n")
+    with pytest.raises(DataError, match=r"a\.txt: changed while it was read, from 5 to 7 bytes"):
+        list(documents)
+
+
 def test_origin_and_progress(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("One line.\n" * 3000)
     (tmp_path / "b.txt").write_text("Two.")
@@ -246,90 +254,7 @@ def test_real_text(shared_data: Path) -> None:
     assert 20 < sum(map(len, found)) / len(found) < 400
 
 
-# === Finding text files, and each error that reading their lines can raise ===
-
-
-def _write(folder: Path, *names: str) -> None:
-    for name in names:
-        path = folder / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text("text\n")
-
-
-def _names(folder: Path, *sources: str | Path) -> list[str]:
-    return [file.relative_to(folder).as_posix() for file in find_files(list(sources))]
-
-
-def test_a_folder_gives_its_text_files_sorted(tmp_path: Path) -> None:
-    _write(tmp_path, "b.txt", "a/z.jsonl", "a/B.TXT.GZ", "a/c.gz", "d.jsonl.gz", "readme.md", "x")
-    _write(tmp_path, ".hidden.txt", ".git/a.txt", "a/.checkpoints/a.txt")
-    expected = ["a/B.TXT.GZ", "a/c.gz", "a/z.jsonl", "b.txt", "d.jsonl.gz"]
-    assert _names(tmp_path, tmp_path) == expected
-    assert find_files(str(tmp_path)) == find_files([tmp_path])
-
-
-def test_hidden_is_judged_below_the_folder_only(tmp_path: Path) -> None:
-    """A hidden folder that the user names is read."""
-    _write(tmp_path, ".cache/a.txt")
-    assert _names(tmp_path, tmp_path / ".cache") == [".cache/a.txt"]
-
-
-def test_globs_take_any_ending_and_folders_if_they_match_nothing_else(tmp_path: Path) -> None:
-    _write(tmp_path, "wiki/AB/w_2", "wiki/AA/w_1", "wiki/AA/w_0", "books/AA/b.txt", "a[1].txt")
-    assert _names(tmp_path, tmp_path / "wiki" / "**" / "w_*") == [
-        "wiki/AA/w_0",
-        "wiki/AA/w_1",
-        "wiki/AB/w_2",
-    ]
-    assert _names(tmp_path, tmp_path / "books" / "*") == ["books/AA/b.txt"]
-    assert _names(tmp_path, tmp_path / "a[1].txt") == ["a[1].txt"]
-
-
-def test_a_list_keeps_its_order(tmp_path: Path) -> None:
-    _write(tmp_path, "b.txt", "a.txt", "c/d.txt")
-    sources = [tmp_path / "c", tmp_path / "b.txt", tmp_path / "a.t?t"]
-    assert _names(tmp_path, *sources) == ["c/d.txt", "b.txt", "a.txt"]
-
-
-def test_the_home_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    _write(tmp_path, "b.txt")
-    monkeypatch.setenv("HOME", str(tmp_path))
-    assert find_files("~/b.txt") == [tmp_path / "b.txt"]
-
-
-@pytest.mark.parametrize(
-    ("make", "source", "message"),
-    [
-        (None, "nothing.txt", r"nothing\.txt: no such file or folder"),
-        (None, "*.txt", r"\*\.txt: no file matches"),
-        (
-            lambda p: _write(p, "d/x.md", "d/y"),
-            "d",
-            r"d: the folder has no text files. Received: 2 files",
-        ),
-        (lambda p: (p / "d").mkdir(), "d", "d: the folder has no text files. Received: 0 files"),
-        (lambda p: (p / "d").mkdir(), "?", "d: the folder has no text files"),
-        (lambda p: os.mkfifo(p / "pipe"), "pipe", "pipe: not a regular file or folder"),
-    ],
-)
-def test_sources_without_files(
-    tmp_path: Path, make: Callable[[Path], object] | None, source: str, message: str
-) -> None:
-    if make:
-        make(tmp_path)
-    with pytest.raises(DataError, match=message):
-        find_files(tmp_path / source)
-
-
-def test_no_source_and_a_file_named_twice(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"No file is named. Received: \[\]"):
-        find_files([])
-    _write(tmp_path, "a.txt", "b.txt")
-    with pytest.raises(DataError, match=r"a\.txt: this file is also named as"):
-        find_files([tmp_path / "a.txt", tmp_path / "*.txt"])
-    (tmp_path / "link.txt").symlink_to(tmp_path / "b.txt")
-    with pytest.raises(DataError, match=r"link\.txt: this file is also named as .*b\.txt"):
-        find_files(tmp_path)
+# === Lines of files, and each error that reading them can raise ===
 
 
 def _lines(tmp_path: Path, data: bytes, name: str = "file.txt") -> list[tuple[int, str]]:
@@ -411,7 +336,7 @@ def test_a_file_that_vanishes(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="as root every file can be read")
 def test_a_file_that_is_forbidden(tmp_path: Path) -> None:
-    _write(tmp_path, "secret.txt")
+    (tmp_path / "secret.txt").write_text("x")
     (tmp_path / "secret.txt").chmod(0)
     with pytest.raises(DataError, match=r"secret\.txt: cannot be read: Permission denied"):
         list(numbered_lines(tmp_path / "secret.txt"))
@@ -470,18 +395,3 @@ def test_values_that_are_text() -> None:
     ):
         with pytest.raises(DataError, match=f"f:1: 'a' must be text{found}"):
             text_value(value, "f:1: 'a'")
-
-
-def test_a_home_folder_stays_as_it_was_given(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("HOME", str(tmp_path))
-    (tmp_path / "wiki").mkdir()
-    for name in ("a.txt", "b.txt"):
-        (tmp_path / "wiki" / name).write_text("x")
-    for source in ("~/wiki", "~/wiki/*.txt", ["~/wiki/a.txt", "~/wiki/b.txt"]):
-        files = find_files(source)
-        assert files == [tmp_path / "wiki" / name for name in ("a.txt", "b.txt")]
-        assert names_as_given(files, source) == ("~/wiki/a.txt", "~/wiki/b.txt")
-    files = find_files(tmp_path / "wiki")
-    assert names_as_given(files, tmp_path / "wiki") == tuple(map(str, files))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 from pathlib import Path
 from typing import Any
 
@@ -126,6 +127,37 @@ def test_a_full_disk_is_one_message_that_names_the_place(
         raise error
     assert str(raised.value) == message
     assert not list(tmp_path.iterdir())
+
+
+def test_a_full_disk_names_the_file_that_was_written_last(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Folders that the export has made are removed; one that was there stays."""
+    path = tmp_path / "models" / "demo" / "1"
+    monkeypatch.setattr(export_folder.tempfile, "TemporaryFile", _Full)
+
+    def write() -> None:
+        """Write three files of an export; the second is the last that was written to."""
+        with export_folder.new_export(path) as folder:
+            for time, name in enumerate(("vocab.txt", "model.bin", "export.json")):
+                (folder / name).write_text("half")
+                os.utime(folder / name, (time % 2, time % 2))
+            raise RuntimeError("Check 'bin_file' failed")
+
+    with pytest.raises(ResourceError) as raised:
+        write()
+    message = "could not be written: No space left on device."
+    assert str(raised.value) == f"{path / 'model.bin'}: {message}"
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_message_of_a_writer_names_the_folder_by_its_last_name(tmp_path: Path) -> None:
+    (tmp_path / "demo").mkdir()
+    path = tmp_path / "demo" / "1"
+    with pytest.raises(ResourceError) as raised, export_folder.new_export(path) as folder:
+        raise ResourceError(f"{folder}/variables: could not be written: full.")
+    assert str(raised.value) == f"{path}/variables: could not be written: full."
+    assert not list((tmp_path / "demo").iterdir())
 
 
 def test_a_file_that_cannot_be_written_is_named_as_it_would_be_called(tmp_path: Path) -> None:

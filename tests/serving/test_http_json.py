@@ -41,6 +41,13 @@ def test_other_bodies_are_refused(served: Running, body: bytes) -> None:
     assert "not JSON" in text
 
 
+@pytest.mark.parametrize("more", [b"", b', "n": NaN'])
+def test_a_key_that_is_there_twice_is_refused(served: Running, more: bytes) -> None:
+    status, text = send(served, b'{"inputs": "a", "inputs": "b"' + more + b"}")
+    assert status == 400
+    assert "'inputs' is said twice" in text
+
+
 def test_a_client_that_sends_before_it_reads_sees_the_answer(served: Running) -> None:
     """Urllib sends the whole body first, and would see a connection that is closed meanwhile."""
     body = b'{"inputs": "' + b"a" * (9 * 2**20) + b'"}'

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import errno
 import gzip
 import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from bert_keras import Tokenizer
 from bert_keras.data import Corpus, read, split_of
-from bert_keras.errors import DataError, UsageError
-from bert_keras.training.prepare import DEFAULTS, main, prepare
+from bert_keras.errors import DataError, ResourceError, UsageError
+from bert_keras.training import prepare as program
+from bert_keras.training.prepare import DEFAULTS, changes, main, prepare
 
 _REPO = Path(__file__).parents[2]
 _STORE = ["documents.bin", "manifest.json", "sentences.bin", "tokens.bin"]
@@ -163,6 +166,36 @@ def test_refusals(
     assert sorted(tmp_path.iterdir()) == before
 
 
+def test_a_text_that_changes_after_the_vocabulary_is_refused(
+    text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def train(documents: Any, **options: Any) -> Tokenizer:
+        """Learn a vocabulary; then another process writes the text, with the same size."""
+        made = learn(documents, **options)
+        text.write_bytes(text.read_bytes())
+        return made
+
+    learn = Tokenizer.train
+    monkeypatch.setattr(program.Tokenizer, "train", train)
+    with pytest.raises(DataError, match=f"{text}: changed after the vocabulary was learned"):
+        prepare(corpus=str(text), out=tmp_path / "c", vocab_size=60)
+    assert not (tmp_path / "c").exists()
+
+
+def test_a_place_that_cannot_be_written_is_refused_before_the_text_is_read(
+    text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def read_only(**_: Any) -> Any:
+        """Stand in for a disk that is mounted read-only."""
+        raise OSError(errno.EROFS, "Read-only file system")
+
+    monkeypatch.setattr("tempfile.TemporaryFile", read_only)
+    monkeypatch.setattr(program.data, "read", lambda *_, **__: pytest.fail("the text is read"))
+    refused = f"cannot be written: Read-only file system: {tmp_path}"
+    with pytest.raises(ResourceError, match=refused):
+        prepare(corpus=str(text), out=tmp_path / "new" / "c")
+
+
 def test_exit_codes(tmp_path: Path) -> None:
     bad_text = _run(f"corpus={tmp_path}", f"out={tmp_path / 'c'}")
     assert (bad_text.returncode, bad_text.stdout) == (3, "")
@@ -184,3 +217,25 @@ def test_keras_is_not_needed() -> None:
         "sys.exit({'keras', 'tensorflow'} & {*sys.modules} != set())"
     )
     assert subprocess.run([sys.executable, "-c", code], cwd=_REPO, check=False).returncode == 0
+
+
+def test_changes_of_a_text_since_it_was_prepared(text: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "texts"
+    folder.mkdir()
+    for name in ("same", "longer", "gone", "later"):
+        (folder / f"{name}.txt").write_bytes(text.read_bytes())
+    prepare(corpus=str(folder), out=tmp_path / "c", vocab_size=60)
+    assert changes(str(folder), tmp_path / "c") == []
+    (folder / "gone.txt").unlink()
+    size = text.stat().st_size
+    (folder / "longer.txt").write_bytes(text.read_bytes() + b"More.\n")
+    (folder / "new.txt").write_text("New.\n")
+    os.utime(folder / "later.txt", (2**31, 2**31))
+    assert changes(str(folder), tmp_path / "c") == [
+        f"{folder}/gone.txt is gone",
+        f"{folder}/later.txt was written since",
+        f"{folder}/longer.txt had {size:,} bytes, and has {size + 6:,} now",
+        f"{folder}/new.txt is new",
+    ]
+    with pytest.raises(DataError, match="no such file"):
+        changes(str(tmp_path / "nothing"), tmp_path / "c")

@@ -122,8 +122,9 @@ def test_a_demo_corpus_does_not_name_its_folder(
 
 
 def test_text_that_has_changed_is_prepared_again(
-    recipe: PretrainRecipe, text_file: Path, tmp_path: Path
+    recipe: PretrainRecipe, text_file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    """After the first checkpoint the run keeps its tokens, and names the file that changed."""
     text = tmp_path / "mine.txt"
     shutil.copy(text_file, text)
     first = _open(recipe, corpus=str(text))
@@ -131,8 +132,17 @@ def test_text_that_has_changed_is_prepared_again(
     second = _open(recipe, corpus=str(text))
     assert second.train.num_documents == first.train.num_documents + 1
     PretrainFolder(recipe).training.checkpoints.mkdir()
+    size = text.stat().st_size
+    capsys.readouterr()
+    assert _open(recipe, corpus=str(text)).fingerprint == second.fingerprint
+    assert capsys.readouterr().err == ""
     text.write_text(text_file.read_text())
     assert _open(recipe, corpus=str(text)).fingerprint == second.fingerprint
+    told = f"{text} had {size:,} bytes, and has {text.stat().st_size:,} now. The run goes on"
+    assert told in capsys.readouterr().err
+    text.unlink()
+    assert _open(recipe, corpus=str(text)).fingerprint == second.fingerprint
+    assert f"note: the text of corpus={text} is gone. The run" in capsys.readouterr().err
 
 
 def test_a_folder_of_text_that_is_called_train(

@@ -88,8 +88,53 @@ def test_what_may_not_change_in_a_run(tmp_path: Path) -> None:
         "  steps: 100 then, 200 now",
         "  name: 'mine' then, 'other' now",
         "  backend: jax then, torch now",
-        "Give the same values to go on with it, or out=FOLDER for a new run.",
+        "Give the same values to go on with it, or out=FOLDER for a new run. override= can change "
+        "steps, backend, and not the rest.",
     ]
+
+
+def _begin(folder: Path, step: int) -> None:
+    """Claim a folder, and put the place of a checkpoint there."""
+    claim(folder)
+    (folder / "checkpoints" / f"step-{step:08d}").mkdir(parents=True)
+
+
+def test_values_that_override_lets_change(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """run.json records them; afterwards they are the run's values, with and without override=."""
+    _begin(tmp_path, 60)
+    with pytest.raises(UsageError, match="or override=steps,learning_rate,backend to go on with"):
+        claim(tmp_path, "torch", steps=200, learning_rate=0.5)
+    with pytest.raises(UsageError, match=r"steps: 100 then, 200 now\nGive.*or override=steps "):
+        claim(tmp_path, steps=200, learning_rate=0.5, override="learning_rate")
+    claim(tmp_path, steps=200, learning_rate=0.5, override="learning_rate, steps")
+    assert "override: after step 60: steps 100 became 200, learning_rate" in capsys.readouterr().err
+    (tmp_path / "checkpoints" / "step-00000080").mkdir()
+    claim(tmp_path, steps=200, learning_rate=0.5)
+    claim(tmp_path, "torch", steps=200, learning_rate=0.5, override="backend,steps")
+    card = json.loads((tmp_path / "run.json").read_text())
+    assert card["overrides"] == [
+        {"step": 60, "steps": [100, 200], "learning_rate": [1e-4, 0.5]},
+        {"step": 80, "backend": ["jax", "torch"]},
+    ]
+    assert (card["recipe"]["steps"], card["recipe"]["override"]) == (200, "")
+    with pytest.raises(UsageError, match="steps: 200 then, 100 now"):
+        claim(tmp_path, "torch", learning_rate=0.5)
+
+
+def test_values_that_override_cannot_change(tmp_path: Path) -> None:
+    _begin(tmp_path, 60)
+    card = (tmp_path / "run.json").read_bytes()
+    with pytest.raises(UsageError, match="override= cannot change 'batch_size' of a run"):
+        claim(tmp_path, batch_size=8, override="batch_size")
+    with pytest.raises(UsageError, match="override= can change steps, and not the rest"):
+        claim(tmp_path, batch_size=8, steps=200)
+    with pytest.raises(UsageError, match="batch_size: 32 then, 8 now\nGive the same values"):
+        claim(tmp_path, batch_size=8, steps=200, override="steps")
+    with pytest.raises(UsageError, match=r"step 60 is trained already. Received: steps=50\. Give"):
+        claim(tmp_path, steps=50, override="steps")
+    assert (tmp_path / "run.json").read_bytes() == card
 
 
 def test_a_value_that_an_older_version_lacks_is_the_default(tmp_path: Path) -> None:

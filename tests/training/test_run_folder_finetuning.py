@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import pytest
 
 from bert_keras.errors import ArtifactError, UsageError
-from bert_keras.training import run_folder as module
+from bert_keras.training import input_digests
 from bert_keras.training.finetune_recipe import FinetuneRecipe
 from bert_keras.training.pretrain_recipe import PretrainRecipe
 from bert_keras.training.recipe_base import RENAMED
@@ -21,7 +21,6 @@ from bert_keras.training.run_folder import (
     folder_of,
     recipe_of,
 )
-from tests import hub
 
 
 def _recipe(folder: Path, **values) -> FinetuneRecipe:
@@ -132,7 +131,7 @@ def test_a_repository_binds_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     weights.parent.mkdir()
     weights.write_bytes(b"one")
     opened = SimpleNamespace(directory=weights.parent)
-    monkeypatch.setattr(module, "open_checkpoint", lambda _: opened)
+    monkeypatch.setattr(input_digests, "open_checkpoint", lambda _: opened)
     recipe = _recipe(tmp_path / "run", encoder="hf://some/model")
     (tmp_path / "run" / "seed-0" / "checkpoints").mkdir(parents=True)
     (tmp_path / "run" / "run.json").write_text(json.dumps({"recipe": dataclasses.asdict(recipe)}))
@@ -191,11 +190,24 @@ def test_the_values_are_read_back(tmp_path: Path) -> None:
             recipe_of(tmp_path)
 
 
-def test_a_name_of_a_preset_binds_by_its_files(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """For a preset name, run.json has the digests of the published files."""
-    hub.offline_cache(tmp_path / "cache", monkeypatch)
-    digests = module._digests(_recipe(tmp_path, encoder=hub.NAME, teacher=hub.NAME))
-    assert digests.keys() == {"encoder", "teacher"}
-    assert {"config.json", "model.safetensors"} <= digests["encoder"].keys()
+def test_ended_seeds_go_on_after_a_change(tmp_path: Path) -> None:
+    """With other epochs all seeds go on, with another learning rate only those that failed."""
+
+    def claim(**values: object) -> list[str]:
+        """Claim the folder, and return the seeds that have a result."""
+        _claim(_recipe(tmp_path, **values))
+        return [path.parent.name for path in sorted(tmp_path.glob("seed-*/result.json"))]
+
+    claim()
+    for seed, result in enumerate(({"metrics": {}}, {"failed": "the loss is nan"})):
+        (tmp_path / f"seed-{seed}" / "checkpoints" / "step-00000030").mkdir(parents=True)
+        (tmp_path / f"seed-{seed}" / "result.json").write_text(json.dumps({"seed": seed, **result}))
+    with pytest.raises(UsageError, match="or override=learning_rate to go on with the new ones"):
+        claim(learning_rate=0.5)
+    assert claim(learning_rate=0.5, override="learning_rate") == ["seed-0"]
+    assert claim(learning_rate=0.5, epochs=9, override="epochs") == []
+    entries = json.loads((tmp_path / "run.json").read_text())["overrides"]
+    steps = {"seed-0": 30, "seed-1": 30}
+    assert [entry["step"] for entry in entries] == [steps, steps]
+    assert claim(learning_rate=0.5, epochs=9, seeds=3) == []
+    assert json.loads((tmp_path / "run.json").read_text())["overrides"] == entries

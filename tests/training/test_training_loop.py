@@ -1,4 +1,4 @@
-"""The training loop: waiting for data, metrics, batches, and the state of a run."""
+"""The training loop: metrics, and the state of a run."""
 
 from __future__ import annotations
 
@@ -14,13 +14,12 @@ import pytest
 from rich.console import Console
 
 from bert_keras import BertEncoder, SequenceClassifier
-from bert_keras.data import Batch, EncodedTexts, SupervisedExamples, dataset
-from bert_keras.errors import NumericError
+from bert_keras.data import Batch, EncodedTexts, SupervisedExamples
+from bert_keras.errors import NumericError, UsageError
 from bert_keras.resume import MetricsLog
 from bert_keras.training.progress import Progress
 from bert_keras.training.run_folder import TrainingFiles
 from bert_keras.training.training_loop import (
-    DataWaitTimer,
     Fitting,
     MayFail,
     Stopped,
@@ -42,57 +41,6 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     time = [0.0]
     monkeypatch.setattr("bert_keras.training.training_loop.perf_counter", lambda: time[0])
     return time
-
-
-@pytest.fixture
-def slow(
-    examples: SupervisedExamples, clock: list[float], monkeypatch: pytest.MonkeyPatch
-) -> SupervisedExamples:
-    """Return examples whose batches take two seconds each."""
-    build = examples.batch
-
-    def batch(epoch: int, position: int) -> Batch:
-        clock[0] += 2.0
-        return build(epoch, position)
-
-    monkeypatch.setattr(examples, "batch", batch)
-    return examples
-
-
-def test_from_its_begin_until_the_batch_is_ready(
-    slow: SupervisedExamples, clock: list[float]
-) -> None:
-    watched = DataWaitTimer(slow, 0, 4)
-    # workers may finish in another order
-    for clock[0], place in ((1.0, (0, 4)), (4.0, (1, 1)), (5.0, (1, 0))):
-        watched.batch(*place)
-    assert [watched.waited(begun) for begun in (2.0, 6.0, 6.0)] == [1.0, 1.0, 0.0]
-
-
-def test_not_before_it_was_asked_for(slow: SupervisedExamples, clock: list[float]) -> None:
-    watched = DataWaitTimer(slow, 0, 0)
-    clock[0] = 7.0  # tracing the first step took so long
-    watched.batch(0, 0)
-    assert watched.waited(0.0) == 2.0
-
-
-def test_a_batch_that_was_built_for_its_shapes_is_built_again(
-    slow: SupervisedExamples, clock: list[float]
-) -> None:
-    watched = DataWaitTimer(slow, 0, 0)
-    watched.batch(0, 0)
-    clock[0] = 4.0
-    watched.batch(0, 0)
-    assert watched.waited(5.0) == 1.0
-
-
-def test_the_batches_are_those_of_the_examples(examples: SupervisedExamples) -> None:
-    batches = dataset(DataWaitTimer(examples, 0, 1), position=1, steps=7)
-    read = iter(batches) if hasattr(batches, "map") else (batches[i] for i in range(7))
-    for index, (_, y, _) in enumerate(read):
-        same = examples.batch(*examples.locate(0, 1, index))[1]
-        np.testing.assert_array_equal(y["label"], same["label"])
-    assert index == 6
 
 
 # === Values that are logged at the end of a logging interval
@@ -290,3 +238,55 @@ def test_a_signal_ends_a_training_after_a_checkpoint(
         )
     assert stopped.value.exit_code == 128 + signal.SIGTERM
     assert Fitting(model, examples, **options).state["step"] == 1
+
+
+_OPTIONS: dict[str, Any] = {
+    "statistics": {"tokens": 1, "batches": 1, "padding_share": 0.0},
+    "extra_state": dict,
+    "checkpoint_every": 1,
+    "workers": 1,
+}
+
+
+@pytest.mark.parametrize("step", [0, 4])
+def test_a_loss_that_is_not_finite_is_reported(
+    examples: SupervisedExamples, tmp_path: Path, step: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The report names the first step, its batch, and the last checkpoint."""
+    model = SequenceClassifier(BertEncoder(TINY), 10)
+    model.compile("sgd", **model.loss_and_metrics())
+    place, build = examples.locate(0, 0, step + 1), examples.batch
+
+    def batch(epoch: int, position: int) -> Batch:
+        """Return a batch; that of one step has weights that are no numbers."""
+        x, y, weights = build(epoch, position)
+        if (epoch, position) == place:
+            weights = {name: np.full_like(rows, np.nan) for name, rows in weights.items()}
+        return x, y, weights
+
+    monkeypatch.setattr(examples, "batch", batch)
+    files = TrainingFiles(tmp_path)
+    fitting = Fitting(model, examples, files=files, log_every=2, began=0.0, start={})
+    (tmp_path / "nan-report.json").write_text("of an earlier attempt")
+    with pytest.raises(NumericError, match=r"nan-report\.json names the step and the batch\.$"):
+        fitting.run(5, **_OPTIONS)
+    report = json.loads((tmp_path / "nan-report.json").read_text())
+    assert report["steps"] == [step + 1, step + 2]
+    assert report["first_step_not_finite"] == step + 2
+    assert report["metrics_not_finite"]["loss"] == "nan"
+    assert (report["batch"]["epoch"], report["batch"]["position"]) == place
+    assert report["batch"]["rows_not_finite"] == {"weights/label": [0, 1]}
+    assert report["last_good_checkpoint"] == (f"step-{step:08d}" if step else None)
+    assert report["variables_not_finite"]["weights"]["count"] > 0
+
+
+def test_fewer_steps_than_are_trained_are_refused(
+    examples: SupervisedExamples, tmp_path: Path
+) -> None:
+    model = SequenceClassifier(BertEncoder(TINY), 10)
+    model.compile("sgd", **model.loss_and_metrics())
+    files = TrainingFiles(tmp_path)
+    fitting = Fitting(model, examples, files=files, log_every=1, began=0.0, start={})
+    fitting.state["step"] = 3
+    with pytest.raises(UsageError, match=r"step 3 is trained already\. Received: 2 steps"):
+        fitting.run(2, **_OPTIONS)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
@@ -38,8 +39,11 @@ def save_program(root: Any, folder: Path, signatures: Mapping[str, Any]) -> None
     try:
         tf.saved_model.save(root, str(folder), signatures=dict(signatures))
     except _REFUSALS as error:
+        # "{{function_node …}} FILE; No space left on device [Op:SaveV2]"
+        words = re.sub(r"\{\{.*\}\}|\[Op:\w+\]", "", error.message).strip()
+        file, _, reason = words.rpartition("; ")
         raise ResourceError(
-            f"{folder}: could not be written: {error.message}. Make room on the disk, or correct "
+            f"{file or folder}: could not be written: {reason}. Make room on the disk, or correct "
             "the permissions of the folder."
         ) from error
 

@@ -1,0 +1,42 @@
+"""The words of `override=`, and the lines about values that changed."""
+
+from __future__ import annotations
+
+import pytest
+
+from bert_keras.errors import UsageError
+from bert_keras.training.finetune_recipe import FinetuneRecipe
+from bert_keras.training.overrides import Change, entry, notes, overridden
+from bert_keras.training.pretrain_recipe import PretrainRecipe
+from bert_keras.training.recipe_base import rules_of
+from bert_keras.training.run_folder import FinetuneFolder, PretrainFolder
+
+
+def test_names() -> None:
+    assert overridden("", ("steps",)) == []
+    assert overridden("steps, backend,", ("steps", "backend")) == ["steps", "backend"]
+    with pytest.raises(UsageError, match=r"'step' of a run\. Did you mean 'steps'"):
+        overridden("step", ("steps", "backend"))
+
+
+@pytest.mark.parametrize(
+    ("folder", "recipe"), [(PretrainFolder, PretrainRecipe), (FinetuneFolder, FinetuneRecipe)]
+)
+def test_every_name_is_a_value_of_the_recipe_and_in_its_help(folder: type, recipe: type) -> None:
+    known = {field.name: rule for field, rule in rules_of(recipe)}
+    for name in folder.overridable:
+        assert name in known or name == "backend"
+        assert name in known["override"].meaning
+
+
+def test_lines_about_changes() -> None:
+    changes = [Change("steps", 60, 80), Change("backend", "jax", "torch")]
+    assert [str(change) for change in changes] == [
+        "  steps: 60 then, 80 now",
+        "  backend: jax then, torch now",
+    ]
+    entries = [entry(60, changes), entry({"seed-0": 4}, [Change("epochs", 1.0, 2.0)])]
+    assert notes(entries) == [
+        "after step 60: steps 60 became 80, backend jax became torch",
+        "after step seed-0: 4: epochs 1.0 became 2.0",
+    ]
