@@ -93,6 +93,12 @@ def check_digest(weights: Path, manifest: Mapping[str, Any], name: str | None = 
     Raises:
         ArtifactError: if they differ.
     """
+    if (name or weights.name) not in manifest["sha256"]:
+        raise ArtifactError(
+            f"{weights}: {MANIFEST} has no digest of this file. Take the folder from a backup or, "
+            f"if another program added the file, move it with {CONFIG} into a folder without "
+            f"{MANIFEST}."
+        )
     with weights.open("rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
     expected = str(manifest["sha256"].get(name or weights.name))
