@@ -39,7 +39,7 @@ from bert_keras.checkpoints.sentence_transformers import (
     write_predictor_config,
 )
 from bert_keras.config import BertConfig
-from bert_keras.data.columns import class_names
+from bert_keras.data.class_names import class_names
 from bert_keras.errors import ArtifactError, UsageError
 from bert_keras.inference.base import PredictorConfig
 from bert_keras.layers import to_be_filled

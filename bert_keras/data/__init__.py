@@ -2,12 +2,13 @@
 
 from bert_keras.data.batch_datasets import dataset, py_dataset, tf_dataset
 from bert_keras.data.batches import BaseExamples, Batch, Examples
+from bert_keras.data.class_names import label_names
 from bert_keras.data.corpus import MANIFEST, Corpus
 from bert_keras.data.corpus_writer import SPLIT_FOLDERS, require_vacant, split_of, write
 from bert_keras.data.counter_rng import Draws, Stream
 from bert_keras.data.demo_corpus import demo_documents, write_demo_corpus
 from bert_keras.data.documents import LAYOUTS, Documents, read
-from bert_keras.data.examples import Answer, Choices, Question, TaggedWords, Texts, label_names
+from bert_keras.data.examples import Answer, Choices, Question, TaggedWords, Texts
 from bert_keras.data.fill_mask import MaskedTexts
 from bert_keras.data.model_inputs import EncodedTexts, encode
 from bert_keras.data.multiple_choice import choice_examples, read_choices, read_swag

@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from bert_keras.data.class_names import class_numbers
 from bert_keras.data.columns import is_text, labels_of, texts_of, values_of
-from bert_keras.data.examples import class_numbers
 from bert_keras.errors import DataError
 from bert_keras.models.input_data import is_a
 

@@ -11,7 +11,8 @@ from keras import ops
 
 from bert_keras import features
 from bert_keras.data import SupervisedExamples, TaggedWords, tag_examples
-from bert_keras.data.columns import class_names, words_of_rows
+from bert_keras.data.class_names import class_names
+from bert_keras.data.columns import words_of_rows
 from bert_keras.inference import TagMethods
 from bert_keras.inference.token_classification import word_logits
 from bert_keras.layers import ConditionalRandomField, log_likelihood
