@@ -10,6 +10,7 @@ from typing import Any, TypeGuard, cast
 
 import numpy as np
 
+from bert_keras.data.table_columns import from_arrow_stream
 from bert_keras.errors import DataError
 
 _SHOWN_ERRORS = 20
@@ -75,7 +76,8 @@ class ErrorCollector:
 # === Columns ===
 # Lists, tuples, generators, NumPy arrays, and the columns of pandas, polars, pyarrow and Hugging
 # Face's `datasets` become plain Python values. None of these libraries is imported: their objects
-# are recognised by the module of their class, and read by their own methods.
+# are recognised by the module of their class, and read by their own methods. Columns of other
+# libraries are read by their Arrow stream.
 
 
 _LIBRARIES = frozenset({"cudf", "datasets", "modin", "pandas", "polars", "pyarrow"})
@@ -238,6 +240,8 @@ def values_of(name: str, column: Any, kind: str = "text") -> list[Any]:
     """
     if _is_array(column) and not column.ndim:
         column = column.item()
+    if not _is_foreign(column):  # those libraries have methods of their own
+        column = from_arrow_stream(column)
     if isinstance(column, str | bytes):
         raise DataError(
             f"{name}: a sequence of str is needed, not one str. Received: {column!r:.{_SHOWN}}. "
