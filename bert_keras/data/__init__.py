@@ -1,5 +1,6 @@
 """Text to batches: documents, token stores, pretraining examples; supervised data to examples."""
 
+from bert_keras.data.annotation_files import annotation_format, read_entities
 from bert_keras.data.batch_datasets import dataset, py_dataset, tf_dataset
 from bert_keras.data.batches import BaseExamples, Batch, Examples
 from bert_keras.data.class_names import label_names
@@ -8,6 +9,7 @@ from bert_keras.data.corpus_writer import SPLIT_FOLDERS, require_vacant, split_o
 from bert_keras.data.counter_rng import Draws, Stream
 from bert_keras.data.demo_corpus import demo_documents, write_demo_corpus
 from bert_keras.data.documents import LAYOUTS, Documents, read
+from bert_keras.data.entity_spans import TextSpan, tag_words
 from bert_keras.data.examples import Answer, Choices, Question, TaggedWords, Texts
 from bert_keras.data.fill_mask import MaskedTexts
 from bert_keras.data.model_inputs import EncodedTexts, encode
@@ -47,7 +49,9 @@ __all__ = [
     "Stream",
     "SupervisedExamples",
     "TaggedWords",
+    "TextSpan",
     "Texts",
+    "annotation_format",
     "choice_examples",
     "dataset",
     "demo_documents",
@@ -64,12 +68,14 @@ __all__ = [
     "read",
     "read_choices",
     "read_conll",
+    "read_entities",
     "read_squad",
     "read_swag",
     "read_table",
     "require_vacant",
     "split_of",
     "tag_examples",
+    "tag_words",
     "targets_of",
     "text_examples",
     "tf_dataset",

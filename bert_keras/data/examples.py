@@ -111,9 +111,9 @@ class TaggedWords:
         """Return the name of a word for messages, by its sentence and its place in it."""
         if not self.places:
             return f"sentence {sentence}, word {word}"
-        if self.texts:
-            return f"{self.places[sentence]}, word {self.words[sentence][word]!r}"
         file, _, line = self.places[sentence].rpartition(":")
+        if self.texts or not line.isdecimal():  # all words have one place
+            return f"{self.places[sentence]}, word {self.words[sentence][word]!r}"
         return f"{file}:{int(line) + word}"
 
 

@@ -86,12 +86,12 @@ class FinetuneRecipe(RunRecipe):
     encoding: str = _files(
         "text encoding of the files", "utf-8", tasks=(*_TABLES, "token_classification")
     )
-    text: str = _files("column of the text", "text", tasks=TEXT_TASKS)
+    text: str = _files("column or key of the text", "text", tasks=(*TEXT_TASKS, *_TAGS))
     pair: str = _files("column of the second text; empty: there is none", "", tasks=TEXT_TASKS)
     label: str = _files(
-        "column of the label, number or labels",
+        "column or key of the label, number, labels or entities",
         "label",
-        tasks=tuple(task for task in TEXT_TASKS if task != "retrieval"),
+        tasks=(*(task for task in TEXT_TASKS if task != "retrieval"), *_TAGS),
     )
     label_separator: str = _files(
         "separator of the labels of a row", ",", tasks=("multi_label_classification",)
@@ -135,6 +135,12 @@ class FinetuneRecipe(RunRecipe):
     repair: bool = _files(
         "accept invalid tag sequences of bioes, bilou and bmes, as conlleval does",
         False,
+        tasks=_TAGS,
+    )
+    misaligned: str = _files(
+        "entities that begin or end within a word",
+        "refuse",
+        choices={"refuse": "name them by line", "widen": "take the whole words"},
         tasks=_TAGS,
     )
     max_score: float = _files(
@@ -355,6 +361,7 @@ READING = (
     *("format", "header", "quoting", "separator", "encoding"),
     *("text", "pair", "label", "label_separator", "prompt", "options", "lead", "answer"),
     *("word_column", "tag_column", "numbered_characters", "scheme", "repair"),
+    "misaligned",
 )
 _AROUND = 5  # special tokens at most, and one piece of the text
 
