@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, TypeGuard
 
 from bert_keras import escaping
-from bert_keras.errors import COPY_AGAIN, ArtifactError, ResourceError
+from bert_keras.errors import COPY_AGAIN, ArtifactError, DataError, ResourceError
 
 _NEW = ".tmp-"  # prefix of what is being written or removed
 _OLD = ".old-"  # prefix of an old folder until its successor is in its place
@@ -261,6 +261,27 @@ def parse_json(text: bytes, path: Path) -> Any:
         raise ArtifactError(f"{path}: not JSON ({error}). {COPY_AGAIN}") from error
     except RecursionError:
         raise ArtifactError(f"{path}: deeper than any file of a checkpoint. {COPY_AGAIN}") from None
+
+
+def parse_json_line(line: str, place: str) -> Any:
+    """Return the value in a line of JSON of a file of data.
+
+    Args:
+        line: the line.
+        place: "file:line", for messages.
+
+    Raises:
+        DataError: if it is not JSON, is nested too deeply, or an object has a key twice.
+    """
+    try:
+        return json.loads(line, object_pairs_hook=unique_keys(place, DataError))
+    except DataError:  # it is a ValueError too
+        raise
+    except (ValueError, RecursionError) as error:
+        raise DataError(
+            f"{place}: not JSON: {error}. Received: {line[:80]!r}. Write one JSON object on each "
+            "line."
+        ) from None
 
 
 def unique_keys(

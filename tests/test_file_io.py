@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from bert_keras import file_io
-from bert_keras.errors import ArtifactError, ResourceError
+from bert_keras.errors import ArtifactError, DataError, ResourceError
 from bert_keras.file_io import one_writer
 
 # This program loads the module from its file, so that Keras is not imported. It dies at a given
@@ -73,6 +73,18 @@ def test_killed_at_every_point(tmp_path, there_before):
     assert outcomes[0] == first
     assert outcomes[-1] == new
     assert all(content in (first, new) for content in outcomes)
+
+
+def test_a_line_of_json() -> None:
+    assert file_io.parse_json_line('{"a": [1]}\n', "f:1") == {"a": [1]}
+    for line, message in (
+        ('{"a": 1, "a": 2}', "f:1: 'a' is said twice"),
+        ('{"a": {"b": 1, "b": 1}}', "f:1: 'b' is said twice"),
+        ("{", "f:1: not JSON: .*one JSON object on each line"),
+        ("[" * 100_000, "f:1: not JSON"),
+    ):
+        with pytest.raises(DataError, match=message):
+            file_io.parse_json_line(line, "f:1")
 
 
 def test_new_folder_makes_parents_and_keeps_subfolders(tmp_path):

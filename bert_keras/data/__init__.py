@@ -9,7 +9,7 @@ from bert_keras.data.corpus_writer import SPLIT_FOLDERS, require_vacant, split_o
 from bert_keras.data.counter_rng import Draws, Stream
 from bert_keras.data.demo_corpus import demo_documents, write_demo_corpus
 from bert_keras.data.documents import LAYOUTS, Documents, read
-from bert_keras.data.entity_spans import TextSpan, tag_words
+from bert_keras.data.entity_spans import tag_words
 from bert_keras.data.examples import Answer, Choices, Question, TaggedWords, Texts
 from bert_keras.data.fill_mask import MaskedTexts
 from bert_keras.data.model_inputs import EncodedTexts, encode
@@ -49,7 +49,6 @@ __all__ = [
     "Stream",
     "SupervisedExamples",
     "TaggedWords",
-    "TextSpan",
     "Texts",
     "annotation_format",
     "choice_examples",

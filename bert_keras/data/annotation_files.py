@@ -241,19 +241,7 @@ def _records(file: Path, encoding: str, errors: ErrorCollector) -> Iterator[tupl
     for number, line in lines:
         if line.strip():
             with errors.row():
-                yield f"{file}:{number}", _parse(line, f"{file}:{number}")
-
-
-def _parse(line: str, place: str) -> Any:
-    """Return the value of a line of JSON; raise a `DataError` that names the place."""
-    try:
-        return json.loads(line, object_pairs_hook=unique_keys(place, DataError))
-    except DataError:
-        raise
-    except (ValueError, RecursionError) as error:
-        raise DataError(
-            f"{place}: not JSON: {error}. Received: {line[:80]!r}. Write one value on each line."
-        ) from None
+                yield f"{file}:{number}", file_io.parse_json_line(line, f"{file}:{number}")
 
 
 def _whole(file: Path, content: str) -> Iterator[tuple[str, Any]]:

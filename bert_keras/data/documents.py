@@ -11,7 +11,6 @@ import dataclasses
 import glob
 import gzip
 import io
-import json
 import os
 import re
 import zlib
@@ -382,11 +381,7 @@ def sentences_of(text: str, language: str | None = "en") -> list[str]:
 
 def _text_of(line: str, key: str, place: str) -> str:
     """Return the value of a key in a line of JSON. `place` is "file:line", for messages."""
-    try:
-        record = json.loads(line)
-    except (ValueError, RecursionError) as error:
-        reason = f"not JSON: {error}. Received: {line[:80]!r}"
-        raise DataError(f"{place}: {reason}. Write one JSON object on each line.") from None
+    record = file_io.parse_json_line(line, place)
     if not file_io.is_object(record) or key not in record:
         received = f"the keys {list(record)}" if file_io.is_object(record) else repr(record)
         reason = f"the line must be an object with the key {key!r}. Received: {received:.200}"

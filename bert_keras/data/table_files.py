@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import json
 import threading
 import warnings
 from collections.abc import Generator, Iterator, Sequence
@@ -24,7 +23,7 @@ from bert_keras.data.table_columns import (
     parquet_rows,
 )
 from bert_keras.errors import DataError
-from bert_keras.file_io import is_object, unique_keys
+from bert_keras.file_io import is_object
 
 
 def json_rows(
@@ -46,13 +45,7 @@ def json_rows(
 
 def _record(line: str, keys: Sequence[Column], place: str) -> list[Any]:
     """Return the values of `keys` in a line of JSON, an object that has no key twice."""
-    try:
-        record = json.loads(line, object_pairs_hook=unique_keys(place, DataError))
-    except DataError:  # a ValueError too
-        raise
-    except (ValueError, RecursionError) as error:
-        reason = f"not JSON: {error}. Received: {line[:80]!r}"
-        raise DataError(f"{place}: {reason}. Write one JSON object on each line.") from None
+    record = file_io.parse_json_line(line, place)
     if not is_object(record):
         raise DataError(f"{place}: every line must be a JSON object. Received: {line[:80]!r}")
     return [record[_key(key, record, place)] for key in keys]

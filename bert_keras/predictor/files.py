@@ -84,10 +84,7 @@ def _parsed(line: str, names: tuple[str, ...], keys: tuple[str, str], place: str
         raise DataError(
             f"{place}: expected a JSON object with {', '.join(names)}. Received: {line:.80}"
         )
-    try:
-        values = json.loads(line)
-    except (ValueError, RecursionError) as error:
-        raise DataError(f"{place}: not JSON: {error}. Received: {line:.80}") from None
+    values = file_io.parse_json_line(line, place)
     needed = names[:1] if keys == TEXT_PAIR else names
     if missing := [name for name in needed if name not in values]:
         raise DataError(f"{place}: no {missing[0]!r}. Add this key. Received: {list(values)}")

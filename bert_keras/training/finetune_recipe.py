@@ -18,6 +18,7 @@ _CHOICES, _QUESTIONS = ("multiple_choice",), ("question_answering",)
 _TAGS = ("token_classification",)
 _VECTORS = ("sentence_similarity", "pair_classification", "retrieval")
 _TABLES = (*TEXT_TASKS, *_CHOICES)
+_WITH_LABELS = (*(task for task in TEXT_TASKS if task != "retrieval"), *_TAGS)
 _CLASSES = ("text_classification", "pair_classification")
 _LABELLED = (
     *("text_classification", "multi_label_classification"),
@@ -89,9 +90,7 @@ class FinetuneRecipe(RunRecipe):
     text: str = _files("column or key of the text", "text", tasks=(*TEXT_TASKS, *_TAGS))
     pair: str = _files("column of the second text; empty: there is none", "", tasks=TEXT_TASKS)
     label: str = _files(
-        "column or key of the label, number, labels or entities",
-        "label",
-        tasks=(*(task for task in TEXT_TASKS if task != "retrieval"), *_TAGS),
+        "column or key of the label, number, labels or entities", "label", tasks=_WITH_LABELS
     )
     label_separator: str = _files(
         "separator of the labels of a row", ",", tasks=("multi_label_classification",)
@@ -360,8 +359,7 @@ def usual_values() -> dict[str, Any]:
 READING = (
     *("format", "header", "quoting", "separator", "encoding"),
     *("text", "pair", "label", "label_separator", "prompt", "options", "lead", "answer"),
-    *("word_column", "tag_column", "numbered_characters", "scheme", "repair"),
-    "misaligned",
+    *("word_column", "tag_column", "numbered_characters", "scheme", "repair", "misaligned"),
 )
 _AROUND = 5  # special tokens at most, and one piece of the text
 
