@@ -59,8 +59,12 @@ class _Row(NamedTuple):
     marks: Any
 
 
-def annotation_format(path: Source) -> str | None:
+def annotation_format(path: Source, *, text: str | None = None) -> str | None:
     """Return the format of a file of annotated texts, such as "Label Studio, JSON".
+
+    Args:
+        path: the file or folder.
+        text: key or column of the text or the words, as in `read_entities`.
 
     Returns:
         The name of the format, from the content of the file; None for another file, such as one
@@ -72,7 +76,7 @@ def annotation_format(path: Source) -> str | None:
     file = file_io.expanded(path)
     if not _is_annotation_file(file):
         return None
-    rows = _rows(file, None, None, labelled=False, encoding="utf-8")
+    rows = _rows(file, text, None, labelled=False, encoding="utf-8")
     return next((row.format for row in rows), None)
 
 

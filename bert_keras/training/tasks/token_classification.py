@@ -40,7 +40,7 @@ class TokenClassificationTask(FinetuningTask):
         The content of the file decides. The name of another format than columns is printed.
         """
         recipe = self.recipe
-        if kind := annotation_format(path):
+        if kind := annotation_format(path, text=_named(recipe, "text")):
             data = read_entities(
                 path,
                 text=_named(recipe, "text"),
