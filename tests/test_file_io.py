@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import errno
 import fcntl
@@ -73,6 +74,21 @@ def test_killed_at_every_point(tmp_path, there_before):
     assert outcomes[0] == first
     assert outcomes[-1] == new
     assert all(content in (first, new) for content in outcomes)
+
+
+_ROOT = Path(__file__).parents[1]
+
+
+@pytest.mark.parametrize(
+    "path",
+    [*(_ROOT / "bert_keras/data").glob("*.py"), _ROOT / "bert_keras/predictor/files.py"],
+    ids=lambda path: path.stem,
+)
+def test_readers_of_data_decide_about_keys_twice(path: Path) -> None:
+    """Every call that parses JSON has a hook that sees all keys of an object."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Call) and ast.unparse(node.func) in ("json.load", "json.loads"):
+            assert "object_pairs_hook" in {word.arg for word in node.keywords}, node.lineno
 
 
 def test_a_line_of_json() -> None:

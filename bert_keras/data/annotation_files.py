@@ -183,7 +183,8 @@ def _is_annotation_file(file: Path) -> bool:
         return False
     try:
         first = next((line for _, line in strict_lines(file) if line.strip()), "")
-        value = json.loads(first) if len(first) <= _FIRST else None
+        is_short = len(first) <= _FIRST
+        value: Any = json.loads(first, object_pairs_hook=dict) if is_short else None
     except (ValueError, RecursionError):  # other text, or another encoding
         return False
     return is_object(value) or is_array(value)
@@ -208,8 +209,9 @@ def _rows(
         if labelled:
             wanted.append(_name("column", entities, ENTITY_KEYS, names, f"{file}"))
         is_folder = file.is_dir()
-        for number, values in (dataset_rows if is_folder else parquet_rows)(file, wanted):
-            kind = "a folder of `datasets`" if is_folder else "Parquet"
+        kind = "a folder of `datasets`" if is_folder else "Parquet"
+        read = dataset_rows if is_folder else partial(parquet_rows, named_classes=True)
+        for number, values in read(file, wanted):
             yield _Row(f"{file}:{number}", kind, values[0], values[1] if labelled else None)
     else:
         errors = errors or ErrorCollector()

@@ -90,11 +90,17 @@ def arrow_library(place: str, *modules: str) -> Any:
         raise ImportError(f"{place} needs pyarrow. {_INSTALL}") from error
 
 
-def parquet_rows(file: Path, columns: Sequence[Column]) -> Iterator[Row]:
+def parquet_rows(
+    file: Path, columns: Sequence[Column], *, named_classes: bool = False
+) -> Iterator[Row]:
     """Yield the row number and the values of some columns of a Parquet file.
 
-    See `table_files.read_rows`. In lists, class numbers of `datasets` become the names that the
-    file has for them.
+    See `table_files.read_rows`.
+
+    Args:
+        file: the file.
+        columns: names or numbers of columns.
+        named_classes: whether class numbers of `datasets` become the names in the file's schema.
     """
     arrow = arrow_library(f"{file}: a Parquet file", "pyarrow.parquet")
     number = 0
@@ -102,7 +108,8 @@ def parquet_rows(file: Path, columns: Sequence[Column]) -> Iterator[Row]:
         with arrow.parquet.ParquetFile(file) as table:
             names = table.schema_arrow.names
             wanted = [names[column_position(f"{file}", c, names, len(names))] for c in columns]
-            readers = [_Names.of(table.schema_arrow, name, lists_only=True) for name in wanted]
+            schema = table.schema_arrow
+            readers = [_Names.of(schema, name) if named_classes else None for name in wanted]
             for batch in table.iter_batches(columns=list(dict.fromkeys(wanted))):
                 values = [batch.column(name).to_pylist() for name in wanted]
                 for row in zip(*values, strict=True):
@@ -128,7 +135,7 @@ class _Names:
         self._column, self._names = column, names
 
     @classmethod
-    def of(cls, schema: Any, column: str, *, lists_only: bool = False) -> _Names | None:
+    def of(cls, schema: Any, column: str) -> _Names | None:
         """Return the names that the schema of an Arrow table has; None if it has none."""
         metadata: Any = cast("dict[bytes, bytes]", schema.metadata or {}).get(b"huggingface")
         if metadata is None:
@@ -136,11 +143,10 @@ class _Names:
         stored: Any = file_io.parse_json(metadata, Path(f"features of {column!r}"))
         for key in ("info", "features", column):
             stored = stored.get(key) if is_object(stored) else None
-        is_list = False
         while inner := _inner_feature(stored):
-            is_list, stored = True, inner
+            stored = inner
         names: Any = stored.get("names") if is_object(stored) else None
-        if not is_array(names) or (lists_only and not is_list):
+        if not is_array(names):
             return None
         return cls(column, [str(name) for name in names])
 

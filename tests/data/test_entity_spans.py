@@ -191,7 +191,7 @@ def test_scores_of_tags_from_spans_are_those_of_seqeval() -> None:
     seqeval = pytest.importorskip("seqeval.metrics")
     right = tag_words([TEXT], [[(0, 4, "PER"), (13, 21, "PER"), (32, 40, "LOC")]]).tags or ()
     answered = tag_words([TEXT], [[(0, 4, "PER"), (13, 28, "PER"), (32, 40, "ORG")]]).tags or ()
-    rows = [list(map(list, tags)) for tags in (right, answered)]
-    scores = metrics.entity_scores(*rows)
+    gold, predicted = (list(map(list, tags)) for tags in (right, answered))
+    scores = metrics.entity_scores(gold, predicted)
     assert scores["f1"] == pytest.approx(1 / 3)
-    assert scores["f1"] == pytest.approx(seqeval.f1_score(*rows))
+    assert scores["f1"] == pytest.approx(seqeval.f1_score(gold, predicted))

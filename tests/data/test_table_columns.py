@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from bert_keras.data import read_table, table_columns
+from bert_keras.data import read_entities, read_table, table_columns
 from bert_keras.errors import DataError, UsageError
 from tests.tables import rows_of
 
@@ -146,14 +146,17 @@ def test_folders_that_are_no_dataset(tmp_path: Path) -> None:
         rows_of(folder, ["text"])
 
 
-def test_class_names_in_parquet_are_those_of_lists(tmp_path: Path) -> None:
-    """A column of numbers stays as it is: its labels are the digits."""
+def test_class_names_in_parquet_are_asked_for(tmp_path: Path) -> None:
+    """A table of labels keeps its numbers, as before; a file of tags has their names."""
     arrow = pytest.importorskip("pyarrow")
     parquet = pytest.importorskip("pyarrow.parquet")
     metadata = {"huggingface": json.dumps({"info": {"features": FEATURES}})}
     path = tmp_path / "a.parquet"
     parquet.write_table(arrow.table(COLUMNS).replace_schema_metadata(metadata), path)
-    assert rows_of(path, ["label", "ner_tags"])[0] == (1, [1, ["O", "B-X"]])
+    assert rows_of(path, ["label", "ner_tags"])[0] == (1, [1, [0, 1]])
+    named = table_columns.parquet_rows(path, ["label", "ner_tags"], named_classes=True)
+    assert next(named) == (1, ["pos", ["O", "B-X"]])
+    assert read_entities(path, text="tokens").tags == [["O", "B-X"], ["B-X"], ["B-X"]]
     assert table_columns.names_of_columns(path) == list(COLUMNS)
 
 
