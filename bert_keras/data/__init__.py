@@ -24,6 +24,7 @@ from bert_keras.data.supervised import (
     num_training_rows,
     validation_split,
 )
+from bert_keras.data.table_columns import split_folder
 from bert_keras.data.tag_schemes import from_bio, to_bio
 from bert_keras.data.text_classification import read_table, targets_of, text_examples
 from bert_keras.data.token_classification import read_conll, tag_examples, write_conll
@@ -72,6 +73,7 @@ __all__ = [
     "read_swag",
     "read_table",
     "require_vacant",
+    "split_folder",
     "split_of",
     "tag_examples",
     "tag_words",

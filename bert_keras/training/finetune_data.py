@@ -12,8 +12,14 @@ import numpy as np
 
 from bert_keras import file_io
 from bert_keras.config import BertConfig
-from bert_keras.data import Draws, PackedExamples, Stream, SupervisedExamples, length_multiple
-from bert_keras.data.table_columns import split_folder, splits_of
+from bert_keras.data import (
+    Draws,
+    PackedExamples,
+    Stream,
+    SupervisedExamples,
+    length_multiple,
+    split_folder,
+)
 from bert_keras.errors import ArtifactError, DataError, UsageError
 from bert_keras.features import SEGMENT_IDS
 from bert_keras.loading import load_checkpoint
@@ -99,7 +105,7 @@ _DEV_SPLITS = ("validation", "dev", "valid", "val")  # usual names
 def _split_of(path: str, *usual: str) -> str:
     """Return the folder of a split in the folder of a `DatasetDict`; another path as it is.
 
-    Print which split is read, and those that are not.
+    Print which split is read.
 
     Raises:
         UsageError: the folder has several splits, but none of the usual names.
@@ -108,7 +114,7 @@ def _split_of(path: str, *usual: str) -> str:
     chosen = split_folder(folder, *usual)
     if chosen == folder:
         return path
-    print(f"{path}: the split {chosen.name}, of {', '.join(splits_of(folder))}")
+    print(f"{path}: the split {chosen.name} is read")
     return str(Path(path) / chosen.name)
 
 

@@ -114,7 +114,7 @@ def test_splits_of_a_dataset(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     assert data.labels == ["neg", "pos"]
     assert data.train.places[0] == f"{folder / 'train'}:1"
     assert data.validation.places[0] == f"{folder / 'validation'}:1"
-    assert f"{folder}: the split validation, of train, validation" in capsys.readouterr().out
+    assert f"{folder}: the split validation is read" in capsys.readouterr().out
     (folder / "dataset_dict.json").write_text('{"splits": ["train", "test"]}')
     with pytest.raises(UsageError, match=r"splits train, test\. Name the folder"):
         _read(train=str(folder), dev=str(folder))
