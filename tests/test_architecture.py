@@ -54,7 +54,9 @@ FLOORS = {
     "inference": Floor(("data", "features", "metrics", "tokenizers"), ("keras", "numpy")),
     "tokenizers": Floor(("features", "presets"), ("numpy", "tokenizers"), ("sentencepiece",)),
     "data": Floor(
-        ("features", "tokenizers"), ("numpy", "sentencex"), ("keras", "pyarrow", "tensorflow")
+        ("features", "tokenizers"),
+        ("numpy", "sentencex"),
+        ("keras", "pyarrow", "spacy", "tensorflow"),
     ),
     "checkpoints": Floor(
         (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import errno
 import fcntl
@@ -15,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from bert_keras import file_io
-from bert_keras.errors import ArtifactError, ResourceError
+from bert_keras.errors import ArtifactError, DataError, ResourceError
 from bert_keras.file_io import one_writer
 
 # This program loads the module from its file, so that Keras is not imported. It dies at a given
@@ -73,6 +74,33 @@ def test_killed_at_every_point(tmp_path, there_before):
     assert outcomes[0] == first
     assert outcomes[-1] == new
     assert all(content in (first, new) for content in outcomes)
+
+
+_ROOT = Path(__file__).parents[1]
+
+
+@pytest.mark.parametrize(
+    "path",
+    [*(_ROOT / "bert_keras/data").glob("*.py"), _ROOT / "bert_keras/predictor/files.py"],
+    ids=lambda path: path.stem,
+)
+def test_readers_of_data_decide_about_keys_twice(path: Path) -> None:
+    """Every call that parses JSON has a hook that sees all keys of an object."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Call) and ast.unparse(node.func) in ("json.load", "json.loads"):
+            assert "object_pairs_hook" in {word.arg for word in node.keywords}, node.lineno
+
+
+def test_a_line_of_json() -> None:
+    assert file_io.decode_json('{"a": [1]}\n', "f:1", DataError) == {"a": [1]}
+    for line, message in (
+        ('{"a": 1, "a": 2}', "f:1: 'a' is said twice"),
+        ('{"a": {"b": 1, "b": 1}}', "f:1: 'b' is said twice"),
+        ("{", "f:1: not JSON: .*Write valid JSON"),
+        ("[" * 100_000, "f:1: not JSON"),
+    ):
+        with pytest.raises(DataError, match=message):
+            file_io.decode_json(line, "f:1", DataError)
 
 
 def test_new_folder_makes_parents_and_keeps_subfolders(tmp_path):

@@ -1,13 +1,16 @@
 """Text to batches: documents, token stores, pretraining examples; supervised data to examples."""
 
+from bert_keras.data.annotation_files import annotation_format, read_entities
 from bert_keras.data.batch_datasets import dataset, py_dataset, tf_dataset
 from bert_keras.data.batches import BaseExamples, Batch, Examples
+from bert_keras.data.class_names import label_names
 from bert_keras.data.corpus import MANIFEST, Corpus
 from bert_keras.data.corpus_writer import SPLIT_FOLDERS, require_vacant, split_of, write
 from bert_keras.data.counter_rng import Draws, Stream
 from bert_keras.data.demo_corpus import demo_documents, write_demo_corpus
 from bert_keras.data.documents import LAYOUTS, Documents, read
-from bert_keras.data.examples import Answer, Choices, Question, TaggedWords, Texts, label_names
+from bert_keras.data.entity_spans import tag_words
+from bert_keras.data.examples import Answer, Choices, Question, TaggedWords, Texts
 from bert_keras.data.fill_mask import MaskedTexts
 from bert_keras.data.model_inputs import EncodedTexts, encode
 from bert_keras.data.multiple_choice import choice_examples, read_choices, read_swag
@@ -21,6 +24,7 @@ from bert_keras.data.supervised import (
     num_training_rows,
     validation_split,
 )
+from bert_keras.data.table_columns import split_folder
 from bert_keras.data.tag_schemes import from_bio, to_bio
 from bert_keras.data.text_classification import read_table, targets_of, text_examples
 from bert_keras.data.token_classification import read_conll, tag_examples, write_conll
@@ -47,6 +51,7 @@ __all__ = [
     "SupervisedExamples",
     "TaggedWords",
     "Texts",
+    "annotation_format",
     "choice_examples",
     "dataset",
     "demo_documents",
@@ -63,12 +68,15 @@ __all__ = [
     "read",
     "read_choices",
     "read_conll",
+    "read_entities",
     "read_squad",
     "read_swag",
     "read_table",
     "require_vacant",
+    "split_folder",
     "split_of",
     "tag_examples",
+    "tag_words",
     "targets_of",
     "text_examples",
     "tf_dataset",

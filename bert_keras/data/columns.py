@@ -10,6 +10,7 @@ from typing import Any, TypeGuard, cast
 
 import numpy as np
 
+from bert_keras.data.table_columns import from_arrow_stream
 from bert_keras.errors import DataError
 
 _SHOWN_ERRORS = 20
@@ -75,7 +76,8 @@ class ErrorCollector:
 # === Columns ===
 # Lists, tuples, generators, NumPy arrays, and the columns of pandas, polars, pyarrow and Hugging
 # Face's `datasets` become plain Python values. None of these libraries is imported: their objects
-# are recognised by the module of their class, and read by their own methods.
+# are recognised by the module of their class, and read by their own methods. Columns of other
+# libraries are read by their Arrow stream.
 
 
 _LIBRARIES = frozenset({"cudf", "datasets", "modin", "pandas", "polars", "pyarrow"})
@@ -238,6 +240,8 @@ def values_of(name: str, column: Any, kind: str = "text") -> list[Any]:
     """
     if _is_array(column) and not column.ndim:
         column = column.item()
+    if not _is_foreign(column):  # those libraries have methods of their own
+        column = from_arrow_stream(column)
     if isinstance(column, str | bytes):
         raise DataError(
             f"{name}: a sequence of str is needed, not one str. Received: {column!r:.{_SHOWN}}. "
@@ -356,45 +360,3 @@ def _names_of_table(table: Any) -> Iterable[Any]:
         return cast("Mapping[Any, Any]", table)
     names = getattr(table, "column_names", None)
     return table.columns if names is None else names
-
-
-# === Names of classes ===
-
-
-def class_names(num_classes: int | None, labels: Sequence[str] | None) -> list[str]:
-    """Return the names of the classes as plain str; `labels` alone imply their number.
-
-    Without `labels` the names are "LABEL_0", "LABEL_1" and so on. Whole numbers as labels are named
-    by their digits ("0", "1").
-
-    Raises:
-        ValueError: neither is given, the two contradict each other, or two names are the same.
-    """
-    if isinstance(labels, str):
-        raise ValueError(f"`labels` must be a list of names. Received: labels={labels!r:.100}")
-    if num_classes is None:
-        if labels is None:
-            raise ValueError("Pass `labels` or `num_classes`. Received: neither.")
-        num_classes = len(labels)
-    is_count = not isinstance(num_classes, bool) and isinstance(num_classes, Integral)
-    if not is_count or num_classes < 1:
-        raise ValueError(
-            f"`num_classes` must be an integer of at least 1. Received: {num_classes=!r:.100}"
-        )
-    if labels is None:
-        return [f"LABEL_{i}" for i in range(num_classes)]
-    names = [_name(label) for label in labels]
-    if len(names) != num_classes or len(set(names)) != num_classes or None in names:
-        raise ValueError(
-            f"`labels` must be {num_classes} different names, one for each class. "
-            f"Received: labels={labels!r}"
-        )
-    return [name for name in names if name is not None]
-
-
-def _name(label: Any) -> str | None:
-    """Return a str or a whole number as plain str, and None for any other value."""
-    if isinstance(label, str):
-        return str.__str__(label)  # the text itself, of NumPy's str too
-    is_whole = not isinstance(label, bool) and isinstance(label, Integral)
-    return str(int(label)) if is_whole else None

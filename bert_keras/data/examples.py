@@ -8,14 +8,12 @@ every row ("file:line") for messages; it is empty for data that comes from no fi
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from numbers import Integral
 from typing import Any, cast
 
 from bert_keras.data.columns import (
-    ErrorCollector,
     is_all_str,
     labels_of,
     texts_of,
@@ -23,6 +21,8 @@ from bert_keras.data.columns import (
     words_of_rows,
 )
 from bert_keras.errors import DataError
+
+OUTSIDE = "O"  # the tag of a word that is in no entity
 
 
 @dataclass(frozen=True)
@@ -69,12 +69,14 @@ class TaggedWords:
         tags: the name of the tag of every word, in BIO (B-X, I-X, O) where a reader of this
             package made them, or None for sentences to predict.
         places: "file:line" where every sentence begins, or (). Its words are on the lines that
-            follow, one on each.
+            follow, one on each, unless there are `texts`.
+        texts: the texts that the words are from, if `tag_words` split them; else ().
     """
 
     words: Sequence[Sequence[str]]
     tags: Sequence[Sequence[str]] | None = None
     places: Sequence[str] = ()
+    texts: Sequence[str] = ()
 
     def __post_init__(self) -> None:
         _set(
@@ -83,6 +85,7 @@ class TaggedWords:
             tags=None if self.tags is None else _tag_rows(self.tags, self.places),
         )
         _require_equal(words=self.words, tags=self.tags, places=self.places)
+        _require_equal(words=self.words, texts=self.texts or None)
         for i, words in enumerate(self.words):
             place = _place(self.places, i)
             if not words or not all(words):
@@ -109,6 +112,8 @@ class TaggedWords:
         if not self.places:
             return f"sentence {sentence}, word {word}"
         file, _, line = self.places[sentence].rpartition(":")
+        if self.texts or not line.isdecimal():  # all words have one place
+            return f"{self.places[sentence]}, word {self.words[sentence][word]!r}"
         return f"{file}:{int(line) + word}"
 
 
@@ -280,121 +285,6 @@ def _tag_rows(tags: Any, places: Sequence[str]) -> Any:
     return _rows("tags", tags if isinstance(tags, list | tuple) else rows, places)
 
 
-# === Labels ===
-
-
-OUTSIDE = "O"
-
-_INTEGER = re.compile("[+-]?[0-9]+")
-_NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
-
-
-def label_names(examples: Texts | TaggedWords) -> list[str]:
-    """Return the names of all labels in the examples, sorted; for tags, "O" comes first.
-
-    Whole numbers are named by their digits ("0", "1", "10") and sorted as numbers. False and True
-    are 0 and 1.
-
-    Raises:
-        DataError: no example has a label, names and numbers are mixed, or labels are numbers with
-            a fraction, as in a regression.
-    """
-    if isinstance(examples, TaggedWords):
-        tags = {tag for tags in examples.tags or () for tag in tags}
-        if not tags:
-            raise DataError(
-                f"No sentence has tags. Received: {len(examples)} sentences. Pass `tags`, one for "
-                "each word, to train on."
-            )
-        return [OUTSIDE, *sorted(tags - {OUTSIDE})]
-    rows = labels_of_rows(examples)
-    labels = {label for row in rows for label in row}
-    if not labels:
-        raise DataError(
-            f"No example has a label. Received: {len(examples)} examples. Pass `targets`, one "
-            "label for each text, to train on."
-        )
-    if all(isinstance(label, str) and _NUMBER.fullmatch(label) for label in labels):
-        _refuse_fractions(examples, rows)
-    return list(map(str, sorted(labels)))
-
-
-def class_labels(labels: Sequence[Any]) -> list[str]:
-    """Return the names of classes as plain str. The name of a whole number is its digits."""
-    return [str(_whole(label)) for label in labels_of("labels", labels)]
-
-
-def class_numbers(names: Sequence[str]) -> dict[int, int]:
-    """Return the index of the class for each whole number that may be a label.
-
-    A number is the index of a class, unless all names are whole numbers: for the names "1" to "5"
-    the label 1 is class 0. So labels that `label_names` named keep their classes.
-    """
-    if all(map(_INTEGER.fullmatch, names)):
-        return {int(name): number for number, name in enumerate(names)}
-    return {number: number for number in range(len(names))}
-
-
-def labels_of_rows(examples: Texts) -> list[tuple[Any, ...]]:
-    """Return the labels of every row as a tuple: all labels are str, or all are int.
-
-    Raises:
-        DataError: names and numbers are mixed, a number has a fraction, or a row has the same
-            number twice.
-    """
-    errors = ErrorCollector()
-    rows: list[tuple[Any, ...]] = []
-    kind: type[Any] | None = None
-    for index, target in enumerate(examples.targets or ()):
-        row = tuple(map(_whole, target if isinstance(target, tuple) else (target,)))
-        rows.append(row)
-        with errors.row():
-            place = place_of(examples.places, index)
-            for label in row:
-                if isinstance(label, float):
-                    raise _fraction(place, label)
-                kind = kind or cast("type[Any]", type(label))
-                if type(label) is not kind:
-                    raise DataError(
-                        f"{place}: all labels must be names, or all of them whole numbers. "
-                        f"Received: {label!r} beside labels of type {kind.__name__}."
-                    )
-            if kind is int and len(set(row)) < len(row):
-                raise DataError(
-                    f"{place}: a row must name each label once. Received: {target!r}. Pass the "
-                    "numbers of the labels that the row has, not a 0 or 1 for every class."
-                )
-    errors.check()
-    return rows
-
-
 def place_of(places: Sequence[str], index: int) -> str:
     """Return the name of an example for messages: "file:line", or "example 3" without places."""
     return places[index] if places else f"example {index}"
-
-
-def _whole(label: Any) -> Any:
-    """Return a bool or a whole float as an int, and any other label as it is."""
-    is_whole = isinstance(label, float) and label.is_integer()
-    return int(label) if is_whole or isinstance(label, bool) else label
-
-
-def _refuse_fractions(examples: Texts, rows: Sequence[tuple[Any, ...]]) -> None:
-    """Raise a `DataError` for labels such as "0.5": texts that are all numbers, with a fraction.
-
-    A file of scores has these. As labels they would be a class for every score.
-    """
-    errors = ErrorCollector()
-    for index, row in enumerate(rows):
-        if fractions := [label for label in row if not float(label).is_integer()]:
-            errors.add(_fraction(place_of(examples.places, index), fractions[0]))
-    errors.check()
-
-
-def _fraction(place: str, label: Any) -> DataError:
-    """Return the error of a label that is a number with a fraction."""
-    return DataError(
-        f"{place}: the label {label!r} is a number with a fraction: to predict numbers, use "
-        'problem="regression" (in recipes task=text_regression); to keep such labels as names of '
-        "classes, write them as text and name all of them in labels=."
-    )

@@ -13,7 +13,8 @@ from bert_keras.data.documents import Source, text_value
 from bert_keras.data.examples import Choices, place_of
 from bert_keras.data.model_inputs import EncodedTexts, encode
 from bert_keras.data.supervised import SupervisedExamples
-from bert_keras.data.table_files import Column, read_rows
+from bert_keras.data.table_columns import Column
+from bert_keras.data.table_files import read_rows
 from bert_keras.errors import DataError
 from bert_keras.features import CHOICE
 from bert_keras.file_io import is_array

@@ -8,7 +8,7 @@ that does not have this format is an error.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -197,8 +197,8 @@ def _parse(path: Source) -> Any:
     """Return the parsed JSON of a file in SQuAD's form, {"data": [...]}."""
     file = file_io.expanded(path)
     try:
-        text = "".join(line for _, line in numbered_lines(file))
-        data = json.loads(text, object_pairs_hook=file_io.unique_keys(file, DataError))
+        content = "".join(line for _, line in numbered_lines(file))
+        data = json.loads(content, object_pairs_hook=_unique_keys(path))
     except json.JSONDecodeError as error:
         raise DataError(
             f"{path}:{error.lineno}: not JSON: {error.msg}, at character {error.colno} of the "
@@ -210,6 +210,20 @@ def _parse(path: Source) -> Any:
         ) from None
     # The original files of CMRC 2018 are the list itself.
     return {"data": data} if file_io.is_array(data) else data
+
+
+def _unique_keys(path: Source) -> Callable[[list[tuple[str, Any]]], dict[str, Any]]:
+    """Return an `object_pairs_hook` whose error shows the object that has a key twice."""
+    read_pairs = file_io.unique_keys(f"{path}", DataError)
+
+    def read(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        """Return the pairs of an object as a dict."""
+        try:
+            return read_pairs(pairs)
+        except DataError as error:
+            raise DataError(f"{error} Received: an object of {pairs!r:.300}") from None
+
+    return read
 
 
 def _value(holder: Any, key: str, place: str) -> Any:

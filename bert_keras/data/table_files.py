@@ -1,58 +1,29 @@
-"""Rows of TSV, CSV, JSON lines and Parquet files, each with its place in the file."""
+"""Rows of TSV, CSV, JSON lines and Parquet files and of `datasets`, with their places."""
 
 from __future__ import annotations
 
 import csv
-import json
 import threading
+import warnings
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from bert_keras import file_io
 from bert_keras.data.columns import ErrorCollector
 from bert_keras.data.documents import Source, strict_lines
+from bert_keras.data.table_columns import (
+    Column,
+    Row,
+    column_position,
+    dataset_rows,
+    is_dataset_folder,
+    matching_names,
+    parquet_rows,
+)
 from bert_keras.errors import DataError
-from bert_keras.file_io import is_object, unique_keys
-
-Column = str | int
-Row = tuple[int, list[Any]]
-
-
-def column_position(place: str, column: Column, names: list[str] | None, width: int) -> int:
-    """Return the index of a column, from 0.
-
-    Args:
-        place: file and line of the header or the first row, for messages.
-        column: name or number of the column; a negative number counts from the end.
-        names: names of all columns; None for a file without a header.
-        width: number of columns.
-
-    Raises:
-        ValueError: a name for a file without a header.
-        DataError: no such column, or several columns with this name.
-    """
-    if names is None or isinstance(column, int):
-        if isinstance(column, str) and not column.removeprefix("-").isdecimal():
-            raise ValueError(
-                f"Without a header, columns are numbers from 0. Received: {column!r}. "
-                "Pass a number, or header=True."
-            )
-        if not -width <= int(column) < width:
-            raise DataError(
-                f"{place}: no column {column}. Received: {width} columns, counted from 0. Pass a "
-                f"number from 0 to {width - 1}."
-            )
-        return int(column) % width
-    if names.count(column) != 1:
-        count = "several columns" if column in names else "no column"
-        raise DataError(
-            f"{place}: {count} {column!r}. Received: {names!r:.500}. Name one of these; for a file "
-            "without a header, pass header=false (--no-header) and the number of the column, "
-            "from 0."
-        )
-    return names.index(column)
+from bert_keras.file_io import is_object
 
 
 def json_rows(
@@ -69,54 +40,27 @@ def json_rows(
             except DataError as error:
                 errors.add(error)
             else:
-                yield number, [record[key] for key in keys]
+                yield number, record
 
 
-def _record(line: str, keys: Sequence[Column], place: str) -> dict[Any, Any]:
-    """Return the object in a line of JSON, which must have all `keys` and none twice."""
-    try:
-        record = json.loads(line, object_pairs_hook=unique_keys(place, DataError))
-    except DataError:  # a ValueError too
-        raise
-    except (ValueError, RecursionError) as error:
-        reason = f"not JSON: {error}. Received: {line[:80]!r}"
-        raise DataError(f"{place}: {reason}. Write one JSON object on each line.") from None
+def _record(line: str, keys: Sequence[Column], place: str) -> list[Any]:
+    """Return the values of `keys` in a line of JSON, an object that has no key twice."""
+    record = file_io.decode_json(line, place, DataError)
     if not is_object(record):
         raise DataError(f"{place}: every line must be a JSON object. Received: {line[:80]!r}")
-    if missing := [key for key in keys if key not in record]:
+    return [record[_key(key, record, place)] for key in keys]
+
+
+def _key(key: Column, record: dict[str, Any], place: str) -> str:
+    """Return the key of an object that equals a name, or is the only one that matches it."""
+    similar = [key] if key in record else matching_names(f"{key}", record)
+    if len(similar) != 1:
         raise DataError(
-            f"{place}: no key {missing[0]!r}. Received: the keys {list(record)!r:.500}. "
-            "Name one of these."
+            f"{place}: {'several keys' if similar else 'no key'} {key!r}. "
+            f"Received: the keys {list(record)!r:.500}. Name one of these (in recipes text=KEY "
+            "label=KEY)."
         )
-    return record
-
-
-def parquet_rows(file: Path, columns: Sequence[Column]) -> Iterator[Row]:
-    """Yield the row number and the values of some columns of a Parquet file; see `read_rows`."""
-    try:
-        import pyarrow  # pyright: ignore[reportMissingTypeStubs]
-        import pyarrow.parquet as parquet  # pyright: ignore[reportMissingTypeStubs]
-    except ImportError as error:
-        raise ImportError(
-            f'{file}: Parquet files need pyarrow. Install with: pip install "bert-keras[finetune]"'
-        ) from error
-    arrow, reader = cast("Any", pyarrow), cast("Any", parquet)  # they have no types
-    number = 0
-    try:
-        with reader.ParquetFile(file) as table:
-            names = table.schema_arrow.names
-            wanted = [names[column_position(f"{file}", c, names, len(names))] for c in columns]
-            for batch in table.iter_batches(columns=list(dict.fromkeys(wanted))):
-                values = [batch.column(name).to_pylist() for name in wanted]
-                for row in zip(*values, strict=True):
-                    number += 1
-                    yield number, list(row)
-    except (arrow.ArrowException, OSError) as error:
-        reason = f"{error}".rstrip(".")
-        raise DataError(
-            f"{file}: cannot be read as Parquet after row {number}: {reason}. Write the file "
-            "again, or pass its format."
-        ) from error
+    return f"{similar[0]}"
 
 
 # === Rows ===
@@ -154,7 +98,7 @@ def read_rows(
     """Yield the line number and the values of every row of a table.
 
     Args:
-        path: the file. Text files may be gzipped.
+        path: the file; text files may be gzipped. Or the folder of a `datasets.Dataset`.
         columns: columns to read, by name or by number from 0 (a negative one counts from the end).
             Keys in JSON lines.
         errors: collects the errors of rows that cannot be read; these rows are left out.
@@ -165,7 +109,8 @@ def read_rows(
         quoting: whether quotes hold a field together (RFC 4180). A quoted field may have separators
             and line ends, which become LF, and two quotes in it are one quote. It has at most
             `MAX_FIELD` characters. None: True for CSV, False for TSV.
-        separator: text between fields. None: a comma in CSV, a tab in TSV.
+        separator: text between fields. None: a comma in CSV, a tab in TSV; or a comma, semicolon,
+            tab or vertical bar with which the header has all named columns. A warning names it.
         encoding: encoding of text files, JSON lines too.
         blank_lines: whether blank lines in TSV and CSV files are skipped. False makes a blank line
             before a row an error, so that rows can be counted by line.
@@ -182,7 +127,9 @@ def read_rows(
     """
     file = file_io.expanded(path)
     kind = format_of(file, format)
-    if kind == "parquet":
+    if kind == "dataset":
+        rows = dataset_rows(file, columns)
+    elif kind == "parquet":
         rows = parquet_rows(file, columns)
     elif kind == "jsonl":
         rows = json_rows(file, columns, encoding, errors)
@@ -190,6 +137,9 @@ def read_rows(
         fields = _label_text(file, encoding, errors)
         rows = _select(file, fields, columns, errors, list(LABEL_TEXT))
     else:
+        if separator is None and file.is_file():  # a pipe cannot be read twice
+            separator = _separator_of(file, kind, columns, header, encoding)
+            quoting = kind == "csv" or separator != "\t" if quoting is None else quoting
         separator = _SEPARATORS[kind] if separator is None else separator
         quoting = kind == "csv" if quoting is None else quoting
         if not separator or (quoting and (len(separator) != 1 or separator in '"\r\n')):
@@ -205,17 +155,25 @@ def read_rows(
         empty = False
         yield row
     if empty and not errors:
+        size = 0 if file.is_dir() else file.stat().st_size
         raise DataError(
-            f"{file}: no rows. Received: {file.stat().st_size:,} bytes. Pass a file with at least "
-            "one row, beside a header."
+            f"{file}: no rows. Received: {size:,} bytes. Pass a file with at least one row, beside "
+            "a header."
         )
 
 
 def format_of(file: Path, format: str | None) -> str:  # noqa: A002
     """Return the format that is passed, or else the format of the file's ending, one of `FORMATS`.
 
-    The ending ".gz" is left out: "rows.csv.gz" is "csv".
+    The ending ".gz" is left out: "rows.csv.gz" is "csv". A folder of `datasets` is "dataset".
     """
+    if is_dataset_folder(file):
+        return "dataset"
+    if file.is_dir():
+        raise DataError(
+            f"{file}: a folder without rows. Pass a file, or a folder that "
+            "`datasets.Dataset.save_to_disk` has written."
+        )
     if format is None:
         ending = Path(file.name.lower().removesuffix(".gz")).suffix
         if ending not in _ENDINGS:
@@ -227,6 +185,55 @@ def format_of(file: Path, format: str | None) -> str:  # noqa: A002
     if format not in FORMATS:
         raise ValueError(f"format must be one of {FORMATS}. Received: {format!r}")
     return format
+
+
+def _separator_of(
+    file: Path, kind: str, columns: Sequence[Column], header: bool, encoding: str
+) -> str:
+    """Return the separator of a table: the usual one, or the one that the header shows.
+
+    Raises:
+        DataError: the header has no such columns, but another separator would split it.
+    """
+    usual = _SEPARATORS[kind]
+    number, line = next(((n, s) for n, s in strict_lines(file, encoding) if s.strip()), (0, ""))
+    names = {separator: _split(line, separator) for separator in (usual, *",;\t|")}
+    if not line or all(_has(column, names[usual], header) for column in columns):
+        return usual
+    wider = {s: fields for s, fields in names.items() if len(fields) > len(names[usual])}
+    for separator, fields in wider.items():
+        if header and all(_has(column, fields, header) for column in columns):
+            warnings.warn(
+                f"{file}:{number}: the columns are separated by {separator!r}, not by {usual!r}. "
+                f"Pass separator={separator!r} to say so.",
+                stacklevel=2,
+            )
+            return separator
+    if wider and len(names[usual]) == 1:
+        separator, fields = max(wider.items(), key=lambda item: len(item[1]))
+        missing = next(column for column in columns if not _has(column, names[usual], header))
+        raise DataError(
+            f"{file}:{number}: no column {missing!r}. Received: one column {line.rstrip()!r:.200}. "
+            f"With the separator {separator!r} the columns are {fields!r:.500}: pass "
+            f"separator={separator!r}, and name the columns as the file does (in recipes "
+            "text=COLUMN label=COLUMN)."
+        )
+    return usual
+
+
+def _split(line: str, separator: str) -> list[str]:
+    """Return the names in a header, without quotes; as one name if its quotes are not closed."""
+    try:
+        return [name.strip() for name in next(csv.reader([line.rstrip()], delimiter=separator))]
+    except csv.Error:
+        return [line]
+
+
+def _has(column: Column, names: Sequence[str], header: bool) -> bool:
+    """Return whether a header with these names has a column, by its name or number."""
+    if header and isinstance(column, str):
+        return column in names or len(matching_names(column, names)) == 1
+    return -len(names) <= int(column) < len(names) if f"{column}".lstrip("-").isdecimal() else True
 
 
 def _unquoted(file: Path, separator: str, encoding: str) -> Iterator[tuple[int, list[str]]]:
@@ -248,6 +255,11 @@ def _quoted(file: Path, separator: str, encoding: str) -> Iterator[tuple[int, li
         except StopIteration:
             return
         except csv.Error as error:
+            if "field limit" in f"{error}":
+                raise DataError(
+                    f"{file}:{start}: the row that begins here has a field of more than "
+                    f"{MAX_FIELD:,} characters. Shorten it; or a quote may not be closed."
+                ) from None
             raise DataError(
                 f"{file}:{start}: the row that begins here cannot be read: {error}, in line "
                 f"{reader.line_num}. Close every quote and double those inside a field; if quotes "

@@ -10,18 +10,14 @@ from typing import Any, cast
 
 import numpy as np
 
+from bert_keras.data.class_names import class_labels, class_numbers, labels_of_rows
 from bert_keras.data.columns import ErrorCollector
 from bert_keras.data.documents import Source, text_value
-from bert_keras.data.examples import (
-    Texts,
-    class_labels,
-    class_numbers,
-    labels_of_rows,
-    place_of,
-)
+from bert_keras.data.examples import Texts, place_of
 from bert_keras.data.model_inputs import encode
 from bert_keras.data.supervised import SupervisedExamples
-from bert_keras.data.table_files import Column, read_rows
+from bert_keras.data.table_columns import Column
+from bert_keras.data.table_files import read_rows
 from bert_keras.errors import DataError
 from bert_keras.features import LABEL
 from bert_keras.file_io import is_array

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any
@@ -23,6 +24,7 @@ from bert_keras.file_io import new_file
 from bert_keras.tokenizers import Tokenizer
 
 DOCUMENT_START = "-DOCSTART-"
+MOST_WORDS = 1_000  # of a sentence without a warning; CoNLL-2003 has 124 at most
 
 _SPACE = re.compile("[ \t]+")
 # A character (several code points, if the corpus cut it apart) and its number in the word.
@@ -45,7 +47,8 @@ def read_conll(
 
     A line has a word and its tag in columns, and a blank line ends a sentence. Lines that begin
     with "-DOCSTART-" are skipped. If a line has a tab, only tabs separate its columns, and a word
-    may have spaces; otherwise spaces do. All lines have as many columns as the first.
+    may have spaces; otherwise spaces do. All lines have as many columns as the first. A warning
+    names a sentence of more than `MOST_WORDS` words, because blank lines may be missing.
 
     Args:
         path: the file, gzipped or not.
@@ -87,6 +90,7 @@ def read_conll(
                 tags.append([fields[tag_column] for fields in rows])
     if not words:
         raise DataError(f"{path}: no sentences. Pass a file with a word and its tag in each line.")
+    _warn_of_a_long_sentence(path, words, starts)
     places = tuple(_place(path, start) for start in starts)
     if tag_column is None:
         return TaggedWords(tuple(words), None, places)
@@ -98,6 +102,19 @@ def read_conll(
             at = partial(_place, path, start)
             bio.append(tuple(to_bio(sentence, scheme, repair=repair, place=at, faults=errors)))
     return TaggedWords(tuple(words), tuple(bio), places)
+
+
+def _warn_of_a_long_sentence(
+    path: Source, words: Sequence[Sequence[str]], starts: Sequence[int]
+) -> None:
+    """Warn of a sentence with so many words that blank lines seem to be missing."""
+    longest = max(range(len(words)), key=lambda number: len(words[number]))
+    if (count := len(words[longest])) > MOST_WORDS:
+        warnings.warn(
+            f"{_place(path, starts[longest])}: a sentence of {count:,} words. A blank line ends a "
+            "sentence. Add blank lines between the sentences, if they are missing.",
+            stacklevel=3,
+        )
 
 
 def write_conll(

@@ -7,16 +7,14 @@ Only counted tokens (the first pieces of words) get a tag; the chain skips the o
 
 from __future__ import annotations
 
-import re
-import unicodedata
-from collections.abc import Iterator, Mapping, Sequence
-from itertools import pairwise
+from collections.abc import Mapping, Sequence
 from statistics import fmean
 from typing import Any
 
 import numpy as np
 
 from bert_keras import features
+from bert_keras.data.entity_spans import words_of
 from bert_keras.data.examples import OUTSIDE
 from bert_keras.data.model_inputs import EncodedTexts
 from bert_keras.data.sliding_windows import WordWindow, word_windows
@@ -116,101 +114,6 @@ def _log_sum(scores: np.ndarray, axis: int) -> np.ndarray:
     with np.errstate(divide="ignore"):
         total = np.log(np.exp(scores - highest).sum(axis=axis, keepdims=True))
     return np.squeeze(highest + total, axis=axis)
-
-
-# === Words ===
-
-
-# Marks that always split a word: brackets, and Chinese and Japanese punctuation.
-PARTING = re.compile(r"[()\[\]{}\u3001-\u3003\u3008-\u3011\u3014-\u301f！（）？［］｛｝｟-､]")
-# WIDE marks split a word except between digits. INNER marks split it next to a letter. PARTED
-# matches all marks that split a word.
-WIDE, INNER, QUOTES = "，：；", ",;\u2013\u2014", "'\u2019"
-PARTED = re.compile(
-    rf"{PARTING.pattern}|(?<!\d)[{WIDE}]|[{WIDE}](?!\d)"
-    rf"|(?<=[^\W\d])[{INNER}](?=\w)|(?<=\w)[{INNER}](?=[^\W\d])"
-)
-_POSSESSIVE = re.compile(rf"(?<=\w)[{QUOTES}][sS]\Z")
-# Chinese characters, as BERT's tokenizer splits them (google-research/bert, tokenization.py).
-CHINESE = (
-    (0x4E00, 0x9FFF),
-    (0x3400, 0x4DBF),
-    (0x20000, 0x2A6DF),
-    (0x2A700, 0x2CEAF),
-    (0xF900, 0xFAFF),
-    (0x2F800, 0x2FA1F),
-)
-
-
-def words_of(text: str) -> list[tuple[int, int]]:
-    """Split a text into words, as corpora of tagged words do.
-
-    - White space separates words.
-    - Each punctuation mark or symbol before or after a word is a word, and so is every Chinese
-      character.
-    - Marks within a word ("U.S.-based", "don't", "1,000") stay in it. Exceptions are a possessive
-      's and marks that split words ("Rome,Paris"), which are words of their own.
-    - Accents, joiners and variation selectors belong to the character before them.
-
-    Returns:
-        (start, end) of each word in characters: text[start:end].
-    """
-    words: list[tuple[int, int]] = []
-    run: list[tuple[int, int]] = []
-    for start, end in _characters(text):
-        if text[start].isspace() or is_chinese(text[start]):
-            words += _words(text, run)
-            run = []
-            words += [] if text[start].isspace() else [(start, end)]
-        else:
-            run.append((start, end))
-    return words + list(_words(text, run))
-
-
-def _characters(text: str) -> Iterator[tuple[int, int]]:
-    """Yield (start, end) of each character together with the accents and joiners after it."""
-    start = 0
-    while start < len(text):
-        end = start + 1
-        if not text[start].isspace():
-            while end < len(text) and is_attached(text[end]):
-                end += 1
-        yield start, end
-        start = end
-
-
-def _words(text: str, run: list[tuple[int, int]]) -> Iterator[tuple[int, int]]:
-    """Yield (start, end) of the words in a run of characters without spaces and Chinese."""
-    letters = "".join(text[start] for start, _ in run)
-    bounds = {at for part in PARTED.finditer(letters) for at in part.span()}
-    for first, last in pairwise(sorted({0, *bounds, len(letters)})):
-        begin, stop = first, last
-        while begin < stop and is_mark(letters[begin]):
-            begin += 1
-        while stop > begin and is_mark(letters[stop - 1]):
-            stop -= 1
-        yield from run[first:begin]
-        owner = _POSSESSIVE.search(letters[begin:stop])
-        inner = begin + owner.start() if owner else stop
-        for a, b in ((begin, inner), (inner, stop)):
-            if a < b:
-                yield run[a][0], run[b - 1][1]
-        yield from run[stop:last]
-
-
-def is_chinese(character: str) -> bool:
-    """Return whether a character is Chinese, which makes it a word of its own."""
-    return any(first <= ord(character) <= last for first, last in CHINESE)
-
-
-def is_attached(character: str) -> bool:
-    """Return whether a character belongs to the one before it, such as a combining accent."""
-    return not character.isascii() and unicodedata.category(character) in ("Mn", "Mc", "Me", "Cf")
-
-
-def is_mark(character: str) -> bool:
-    """Return whether a character at the edge of a word is not part of it: punctuation, symbols."""
-    return unicodedata.category(character)[0] in "PS" or is_attached(character)
 
 
 # === Tags and entities ===

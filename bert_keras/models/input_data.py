@@ -11,6 +11,7 @@ from typing import Any
 import keras
 
 from bert_keras import features
+from bert_keras.data.columns import is_text
 from bert_keras.models.value_checks import Limit, ValueChecks
 
 _OF_PACKED_ROWS = (features.EXAMPLE_IDS, features.POSITION_IDS, features.FIRST_POSITIONS)
@@ -49,7 +50,7 @@ class InputKeys:
             )
             raise ValueError(
                 f"Model {self._model!r} takes a dictionary with the keys {_listed(self._ranks)}. "
-                f"{hint * isinstance(batch, str)}Received: {_described(batch)}"
+                f"{hint * is_text(batch)}Received: {_described(batch)}"
             )
         selected = batch if batch.keys() == self._ranks.keys() else self._renamed(batch)
         for name, rank in self._ranks.items():

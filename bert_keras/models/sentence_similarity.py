@@ -11,7 +11,8 @@ from keras import ops
 
 from bert_keras import features
 from bert_keras.data import SupervisedExamples, Texts, encode, pair_examples
-from bert_keras.data.columns import class_names, texts_of
+from bert_keras.data.class_names import class_names
+from bert_keras.data.columns import texts_of
 from bert_keras.earlier_names import renamed
 from bert_keras.inference import LabelMethods, prompt_of, prompt_options
 from bert_keras.inference.sentence_similarity import prompted

@@ -10,7 +10,7 @@ import numpy as np
 
 from bert_keras import features
 from bert_keras.data import SupervisedExamples, Texts, text_examples
-from bert_keras.data.columns import class_names
+from bert_keras.data.class_names import class_names
 from bert_keras.inference import LabelMethods, prompt_of, prompt_options
 from bert_keras.inference.sentence_similarity import prompted
 from bert_keras.inference.text_classification import REGRESSION

@@ -7,10 +7,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from bert_keras.data.class_names import class_numbers
 from bert_keras.data.columns import is_text, labels_of, texts_of, values_of
-from bert_keras.data.examples import class_numbers
+from bert_keras.data.table_columns import from_arrow_stream
 from bert_keras.errors import DataError
 from bert_keras.models.input_data import is_a
+from bert_keras.task_names import FINETUNING
 
 TEXT_PAIR = ("text", "pair")
 
@@ -159,6 +161,7 @@ def tags_of_rows(y: Any, num_classes: int) -> list[list[Any]]:
 
 
 # Usual names of columns of targets. Such a column is never read as a text.
+_TEXTS = frozenset({"sentence", "text", "texts", "words"})
 _TARGETS = frozenset({"answer", "answers", "class", "label", "labels", "tags", "target", "y"})
 
 
@@ -180,15 +183,16 @@ def find_text(x: Any, names: Sequence[str]) -> TextColumns | None:
     """Return the columns of text in the `x` of `fit`; None where it is features or batches.
 
     Args:
-        x: a column of text; a tuple of columns, where the task reads several; a dictionary or
-            pandas DataFrame of columns; or a `tf.data.Dataset` of strings, of (string, target) or
-            of (string, target, weight), in batches or not, whose strings may be tuples or
-            dictionaries as well.
+        x: a column of text; a tuple of columns, where the task reads several; a dictionary, data
+            frame, Arrow table or `datasets.Dataset` of columns; or a `tf.data.Dataset` of strings,
+            of (string, target) or of (string, target, weight), in batches or not, whose strings
+            may be tuples or dictionaries as well.
         names: names of the columns that the task reads, in its order.
 
     Raises:
-        ValueError: an empty list, rows of several texts in place of columns, or a table of text
-            with columns that the task does not read.
+        ValueError: an empty list, rows of several texts in place of columns, a table of text
+            with columns that the task does not read, several splits of a dataset, or a loader of
+            batches of strings.
     """
     if isinstance(x, list | tuple) and not x:
         raise ValueError(
@@ -196,13 +200,20 @@ def find_text(x: Any, names: Sequence[str]) -> TextColumns | None:
         )
     if is_a("tensorflow", "data.Dataset", x):
         return _read_dataset(x, names) if _is_of_strings(x) else None
+    _refuse_loader(x)
+    if not hasattr(x, "iloc") and not hasattr(x, "column_names"):  # polars and others
+        x = from_arrow_stream(x)
     if hasattr(x, "columns") and hasattr(x, "iloc"):  # a pandas DataFrame
         x = {str(name): x[name] for name in x.columns}  # pyright: ignore[reportAttributeAccessIssue]
     elif isinstance(getattr(x, "column_names", None), list):  # a table of Arrow or datasets
         x = {str(name): x[name] for name in x.column_names}  # pyright: ignore[reportAttributeAccessIssue]
     if isinstance(x, Mapping):
-        if not x or not all(is_text(column) for column in x.values()):
+        _refuse_splits(x)
+        are_text = [is_text(column) for column in x.values()]
+        if not any(are_text) or not (all(are_text) or {*_TEXTS, *names} & {*x}):
             return None
+        if not all(are_text):
+            raise ValueError(_columns_message(x, names))
         return TextColumns(tuple(x[name] for name in _order(x, names)))
     if len(names) > 1 and _is_rows(x):
         raise ValueError(
@@ -230,11 +241,69 @@ def _order(table: Mapping[str, Any], names: Sequence[str]) -> list[str]:
     known = [name for name in names if name in table]
     others = [name for name in table if name not in names]
     if (known and others) or len(others) > len(names) or _TARGETS & set(map(str.lower, others)):
-        raise ValueError(
-            f"The table has the columns {', '.join(table)}, and the task reads {', '.join(names)}. "
-            "Pass the columns of text alone as `x`, such as table[['text']], and targets as `y`."
-        )
+        raise ValueError(_columns_message(table, names))
     return known or others
+
+
+def _columns_message(table: Mapping[str, Any], names: Sequence[str]) -> str:
+    """Return the message about a table with other columns than those of text."""
+    return (
+        f"The table has the columns {', '.join(map(str, table))}, and the task reads "
+        f"{', '.join(names)}. Pass the columns of text alone as `x`, such as table[['text']] or "
+        "table['text'], and targets as `y`, such as table['label']."
+    )
+
+
+def _refuse_splits(table: Mapping[Any, Any]) -> None:
+    """Raise `ValueError` for a `datasets.DatasetDict`: tables by the name of the split."""
+    for split, part in table.items():
+        columns = getattr(part, "column_names", None)
+        if isinstance(columns, list):
+            raise ValueError(
+                f"`x` has several datasets, {', '.join(map(repr, table))}. Pass columns of one "
+                f"of them, of {', '.join(map(repr, columns))}: x=data[{split!r}]['text'], "
+                f"y=data[{split!r}]['label']."
+            )
+
+
+# Classes of loaders and datasets whose rows have numbers, and the modules that have them.
+_LOADERS = (
+    ("torch", "utils.data.DataLoader"),
+    ("torch", "utils.data.Dataset"),
+    ("grain", "DataLoader"),
+    ("grain", "MapDataset"),
+)
+
+
+def _refuse_loader(x: Any) -> None:
+    """Raise `ValueError` for a loader of batches of strings, of PyTorch or grain.
+
+    Its first row is read if rows have numbers, so that nothing is consumed.
+    """
+    if not any(is_a(module, name, x) for module, name in _LOADERS):
+        return
+    is_loader = hasattr(x, "dataset")
+    try:
+        row: Any = (x.dataset if is_loader else x)[0]
+    except Exception:  # rows without numbers, or none: Keras reads them
+        return
+    first = next(iter(row.values()), None) if isinstance(row, Mapping) else row
+    while isinstance(first, tuple | list) and first:
+        first = first[0]
+    if not isinstance(first, str | bytes):
+        return
+    columns = "texts = list(rows)"
+    if isinstance(row, tuple | list):
+        columns = "texts, labels = zip(*rows)"
+    elif isinstance(row, Mapping):
+        columns = f"texts = [row[{next(iter(row))!r}] for row in rows]"
+    rows = "rows = x.dataset" if is_loader else "rows = x"
+    size = getattr(x, "batch_size", None) or FINETUNING.batch_size
+    raise ValueError(
+        f"`x` is a {type(x).__name__} of strings. A task tokenizes its texts once, and makes "
+        f"batches of similar length itself. Pass texts and labels as lists: {rows}; {columns}; "
+        f"fit(texts, labels, batch_size={size})."
+    )
 
 
 def _is_rows(x: Any) -> bool:

@@ -10,8 +10,9 @@ import numpy as np
 from keras import ops
 
 from bert_keras import features
-from bert_keras.data import SupervisedExamples, TaggedWords, tag_examples
-from bert_keras.data.columns import class_names, words_of_rows
+from bert_keras.data import SupervisedExamples, TaggedWords, tag_examples, tag_words
+from bert_keras.data.class_names import class_names
+from bert_keras.data.columns import values_of, words_of_rows
 from bert_keras.inference import TagMethods
 from bert_keras.inference.token_classification import word_logits
 from bert_keras.layers import ConditionalRandomField, log_likelihood
@@ -123,27 +124,32 @@ class TokenClassifier(TagMethods, Task):
         """Encode words and their tags; see `FitsText.examples_of`.
 
         Args:
-            columns: one column, which has a list of words for each sentence.
-            y: for each sentence the tags of its words, names or indices; None for no labels.
+            columns: one column, which has a list of words for each sentence, or texts.
+            y: for each sentence the tags of its words, names or indices; for texts the entities of
+                each as character spans, see `data.tag_words`; None for no labels.
             options: arguments of `tag_examples`.
         """
-        words, tags = words_of_rows("words", columns[0]), None
-        if y is not None:
-            labels = self.options["labels"]
-            tags = [
-                [labels[tag] if isinstance(tag, int) else tag for tag in row]
-                for row in tags_of_rows(y, len(labels))
-            ]
-        return tag_examples(
-            self.required_tokenizer(),
-            TaggedWords(words, tags),
-            labels=self.options["labels"],
-            **options,
-        )
+        labels = self.options["labels"]
+        if _are_texts(columns[0]):
+            sentences = tag_words(columns[0], y)
+        else:
+            words, tags = words_of_rows("words", columns[0]), None
+            if y is not None:
+                tags = [
+                    [labels[tag] if isinstance(tag, int) else tag for tag in row]
+                    for row in tags_of_rows(y, len(labels))
+                ]
+            sentences = TaggedWords(words, tags)
+        return tag_examples(self.required_tokenizer(), sentences, labels=labels, **options)
 
     def logits_of(self, columns: Sequence[Any], batch_size: int | None = None) -> list[np.ndarray]:
-        """Return the logits of the words of each sentence: float32 [words, num_classes] each."""
-        return word_logits(self._runner(batch_size), words_of_rows("words", columns[0]))
+        """Return the logits of the words of each sentence: float32 [words, num_classes] each.
+
+        Texts are split into words as `predict_entities` does it.
+        """
+        is_text = _are_texts(columns[0])
+        words = tag_words(columns[0], None).words if is_text else words_of_rows("words", columns[0])
+        return word_logits(self._runner(batch_size), words)
 
     def loss_and_metrics(self) -> dict[str, Any]:
         """Return `TagLoss` and the accuracy; with `crf` `ConditionalRandomFieldLoss` alone.
@@ -159,6 +165,11 @@ class TokenClassifier(TagMethods, Task):
             "loss": {features.TAGS: TagLoss()},
             "weighted_metrics": {features.TAGS: [accuracy]},
         }
+
+
+def _are_texts(column: Any) -> bool:
+    """Return whether a column has a text in its first row, and not a list of words."""
+    return isinstance(next(iter(values_of("words", column)), None), str | bytes)
 
 
 @keras.saving.register_keras_serializable(package="bert_keras")

@@ -12,7 +12,14 @@ import numpy as np
 
 from bert_keras import file_io
 from bert_keras.config import BertConfig
-from bert_keras.data import Draws, PackedExamples, Stream, SupervisedExamples, length_multiple
+from bert_keras.data import (
+    Draws,
+    PackedExamples,
+    Stream,
+    SupervisedExamples,
+    length_multiple,
+    split_folder,
+)
 from bert_keras.errors import ArtifactError, DataError, UsageError
 from bert_keras.features import SEGMENT_IDS
 from bert_keras.loading import load_checkpoint
@@ -56,14 +63,19 @@ class Data:
             UsageError: values of the recipe that do not fit the files.
             DataError: a bad row; names file and line.
         """
-        whole = train = read(finetuning, recipe.train)
+        whole = train = read(finetuning, _split_of(recipe.train, "train"))
         if recipe.dev:
-            validation = read(finetuning, recipe.dev)
+            validation = read(finetuning, _split_of(recipe.dev, *_DEV_SPLITS))
         else:
             share = recipe.validation_split
             train, validation = finetuning.split(train, share) if len(train) > 1 else ([], train)
         train = finetuning.trainable_examples(train) if len(train) else train
         if not len(train):
+            if recipe.dev or not len(whole):
+                raise DataError(
+                    f"{recipe.train}: no examples to train on. Received: {len(whole):,} examples, "
+                    "none that the task can learn from. Name another file with train=FILE."
+                )
             raise DataError(
                 f"{recipe.train}: no examples remain to train on, with validation_split="
                 f"{recipe.validation_split:g}. Received: {len(whole)} examples. Name dev=FILE to "
@@ -72,6 +84,8 @@ class Data:
         try:
             labels = finetuning.labels(whole)  # a rare one may be in the validation split alone
         except DataError as error:
+            if recipe.train in f"{error}":  # which names file and line
+                raise
             raise DataError(f"{recipe.train}: {error}") from error
         if 0 < recipe.rows < len(train):
             order = np.arange(len(train))
@@ -83,6 +97,25 @@ class Data:
             validation = finetuning.take(validation, range(recipe.dev_rows))
         finetuning.check(validation, labels)
         return cls(train, validation, labels)
+
+
+_DEV_SPLITS = ("validation", "dev", "valid", "val")  # usual names
+
+
+def _split_of(path: str, *usual: str) -> str:
+    """Return the folder of a split in the folder of a `DatasetDict`; another path as it is.
+
+    Print which split is read.
+
+    Raises:
+        UsageError: the folder has several splits, but none of the usual names.
+    """
+    folder = file_io.expanded(path)
+    chosen = split_folder(folder, *usual)
+    if chosen == folder:
+        return path
+    print(f"{path}: the split {chosen.name} is read")
+    return str(Path(path) / chosen.name)
 
 
 def read(finetuning: FinetuningTask, path: str, *, labelled: bool = True) -> Any:

@@ -18,6 +18,7 @@ _CHOICES, _QUESTIONS = ("multiple_choice",), ("question_answering",)
 _TAGS = ("token_classification",)
 _VECTORS = ("sentence_similarity", "pair_classification", "retrieval")
 _TABLES = (*TEXT_TASKS, *_CHOICES)
+_WITH_LABELS = (*(task for task in TEXT_TASKS if task != "retrieval"), *_TAGS)
 _CLASSES = ("text_classification", "pair_classification")
 _LABELLED = (
     *("text_classification", "multi_label_classification"),
@@ -86,12 +87,10 @@ class FinetuneRecipe(RunRecipe):
     encoding: str = _files(
         "text encoding of the files", "utf-8", tasks=(*_TABLES, "token_classification")
     )
-    text: str = _files("column of the text", "text", tasks=TEXT_TASKS)
+    text: str = _files("column or key of the text", "text", tasks=(*TEXT_TASKS, *_TAGS))
     pair: str = _files("column of the second text; empty: there is none", "", tasks=TEXT_TASKS)
     label: str = _files(
-        "column of the label, number or labels",
-        "label",
-        tasks=tuple(task for task in TEXT_TASKS if task != "retrieval"),
+        "column or key of the label, number, labels or entities", "label", tasks=_WITH_LABELS
     )
     label_separator: str = _files(
         "separator of the labels of a row", ",", tasks=("multi_label_classification",)
@@ -135,6 +134,12 @@ class FinetuneRecipe(RunRecipe):
     repair: bool = _files(
         "accept invalid tag sequences of bioes, bilou and bmes, as conlleval does",
         False,
+        tasks=_TAGS,
+    )
+    misaligned: str = _files(
+        "entities that begin or end within a word",
+        "refuse",
+        choices={"refuse": "name them by line", "widen": "take the whole words"},
         tasks=_TAGS,
     )
     max_score: float = _files(
@@ -354,7 +359,7 @@ def usual_values() -> dict[str, Any]:
 READING = (
     *("format", "header", "quoting", "separator", "encoding"),
     *("text", "pair", "label", "label_separator", "prompt", "options", "lead", "answer"),
-    *("word_column", "tag_column", "numbered_characters", "scheme", "repair"),
+    *("word_column", "tag_column", "numbered_characters", "scheme", "repair", "misaligned"),
 )
 _AROUND = 5  # special tokens at most, and one piece of the text
 

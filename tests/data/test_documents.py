@@ -95,6 +95,7 @@ def test_json_lines(tmp_path: Path, name: str) -> None:
         ('{"text": "cut off', "not JSON: Unterminated string"),
         ("{'text': 1}", "not JSON: Expecting property name"),
         ('{"text": "a"} x', "not JSON: Extra data"),
+        ('{"text": "a", "text": "b"}', "'text' is said twice"),
         ("[" * 100_000, r"not JSON: .*Received: '\[\[\["),
         ('["text"]', r"the line must be an object with the key 'text'. Received: \['text'\]"),
         ('{"body": "a", "id": 1}', r"the line must .* 'text'. Received: the keys \['body', 'id'\]"),

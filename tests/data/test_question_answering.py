@@ -161,6 +161,10 @@ def _second(paragraph: Any) -> str:
         ("{\n\n'a'}", r"a\.json:3: not JSON: Expecting property name"),
         ("", r"a\.json:1: not JSON"),
         ("[" * 100_000, "nested too deeply"),
+        (
+            '{"data": [{"title": "Oslo", "title": "Rome"}]}',
+            r"a\.json: 'title' is said twice.*an object of \[\('title', 'Oslo'\)",
+        ),
         ("{}", r"a\.json: no key 'data'\. Received: the keys \[\]"),
         ("5", r"a\.json: an object with the key 'data' is needed\. Received: 5"),
         ('{"data": {}}', r"a\.json: 'data' must be a list\. Received: \{\}"),

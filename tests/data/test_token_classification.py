@@ -13,7 +13,12 @@ from hypothesis import strategies as st
 
 from bert_keras.data.examples import TaggedWords
 from bert_keras.data.tag_schemes import SCHEMES
-from bert_keras.data.token_classification import DOCUMENT_START, read_conll, write_conll
+from bert_keras.data.token_classification import (
+    DOCUMENT_START,
+    MOST_WORDS,
+    read_conll,
+    write_conll,
+)
 from bert_keras.errors import DataError
 
 
@@ -49,6 +54,13 @@ def test_characters_in_lines(tmp_path: Path) -> None:
     )
     assert weibo.words == (("科", "1", "\ufffd\ufffd"),)
     assert weibo.tags == (("B-PER.NOM", "I-PER.NOM", "O"),)
+
+
+def test_a_sentence_without_an_end_is_told(tmp_path: Path) -> None:
+    rows = "a O\n" * MOST_WORDS
+    _read(tmp_path, f"{rows}\n{rows}")
+    with pytest.warns(UserWarning, match=r"a\.conll:3: a sentence of 1,001 words\. A blank line"):
+        _read(tmp_path, f"a O\n\n{rows}a O\n")
 
 
 def test_the_scheme_is_that_of_the_file(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from bert_keras.data.columns import texts_of
 from bert_keras.errors import DataError
 from bert_keras.models.text_columns import (
     find_text,
@@ -17,6 +18,7 @@ from bert_keras.models.text_columns import (
     text_pair,
     weights_by_name,
 )
+from tests.data.test_table_columns import Stream
 
 TEXTS, SECONDS = ["one", "two", "three"], ["uno", "dos", "tres"]
 
@@ -163,8 +165,59 @@ def test_a_column_that_the_task_does_not_read_is_refused(names: tuple[str, ...])
             find_text(table, ("text", "pair"))
 
 
-def test_a_table_with_a_column_of_numbers_is_no_text() -> None:
-    assert find_text({"text": TEXTS, "number": [1, 2, 3]}, ("text", "pair")) is None
+@pytest.mark.parametrize(
+    "make",
+    [dict, Frame, pa.table, lambda columns: Stream(pa.table(columns))],
+    ids=["dictionary", "frame", "Arrow", "stream"],
+)
+def test_a_table_with_a_column_of_numbers_is_refused(make: Any) -> None:
+    """A table of texts and labels tells what to pass, whatever the labels are."""
+    with pytest.raises(ValueError, match=r"text, label, and .* `y`, such as table\['label'\]"):
+        find_text(make({"text": TEXTS, "label": [1, 2, 3]}), ("text", "pair"))
+
+
+def test_tables_and_columns_of_arrow_streams_are_text() -> None:
+    """A data frame of polars exports such a stream."""
+    for x in (Stream(pa.table({"text": TEXTS})), Stream(pa.chunked_array([TEXTS]))):
+        found = find_text(x, ("text", "pair"))
+        assert found is not None
+        assert texts_of("text", found.columns[0]) == TEXTS
+
+
+def test_several_splits_are_refused() -> None:
+    datasets = pytest.importorskip("datasets")
+    split = datasets.Dataset.from_dict({"text": TEXTS, "label": [0, 1, 0]})
+    splits = datasets.DatasetDict(train=split, test=split)
+    with pytest.raises(ValueError, match=r"'train', 'test'.* x=data\['train'\]\['text'\]"):
+        find_text(splits, ("text", "pair"))
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        (TEXTS, r"rows = x\.dataset; texts = list\(rows\); .*batch_size=2\)"),
+        (list(zip(TEXTS, [0, 1, 0], strict=True)), r"texts, labels = zip\(\*rows\)"),
+        ([{"text": text} for text in TEXTS], r"texts = \[row\['text'\] for row in rows\]"),
+    ],
+    ids=["texts", "pairs", "dictionaries"],
+)
+def test_a_loader_of_strings_says_what_to_pass(rows: Any, message: str) -> None:
+    torch = pytest.importorskip("torch")
+    loader = torch.utils.data.DataLoader(rows, batch_size=2)
+    with pytest.raises(ValueError, match=message):
+        find_text(loader, ("text", "pair"))
+
+
+def test_loaders_of_other_things_are_no_text() -> None:
+    torch = pytest.importorskip("torch")
+
+    class Endless(torch.utils.data.IterableDataset):
+        def __iter__(self) -> Any:
+            return iter(TEXTS)
+
+    features = [{"token_ids": np.zeros(3)}]
+    for rows in (features, [np.zeros(3)], Endless()):
+        assert find_text(torch.utils.data.DataLoader(rows, batch_size=2), ("text",)) is None
 
 
 # === Targets and class weights in the forms that callers pass to `fit` ===

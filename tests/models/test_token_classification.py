@@ -8,10 +8,12 @@ import keras
 import numpy as np
 import pytest
 
-from bert_keras import BertEncoder, TokenClassifier, features, load_checkpoint, optimizer
+from bert_keras import BertEncoder, TokenClassifier, Tokenizer, features, load_checkpoint, optimizer
+from bert_keras.errors import DataError
 from bert_keras.inference import token_classification
 from bert_keras.models.distiller import DistillationLoss
 from bert_keras.models.token_classification import ConditionalRandomFieldLoss, TagLoss
+from bert_keras.tokenizers.vocabulary import SPECIAL_TOKENS
 from tests import contracts
 from tests.contracts import TINY, numpy
 from tests.paths import every_path, potentials
@@ -163,3 +165,20 @@ def test_all_tokens_count_without_weights():
     ):
         loss(tags, values, np.ones(2))
     assert ConditionalRandomFieldLoss.from_config(loss.get_config()).name == loss.name
+
+
+def test_texts_with_entities_train_as_their_words() -> None:
+    """Texts and character spans are the words and tags of `tag_words`, in `fit` and `predict`."""
+    texts = ["w1 w2.", "w3 w1"]
+    entities = [[(0, 2, "X")], [{"start": 3, "end": 5, "label": "X"}]]
+    words, tags = [["w1", "w2", "."], ["w3", "w1"]], [["B-X", "O", "O"], ["O", "B-X"]]
+    histories, tokenizer = [], Tokenizer([*SPECIAL_TOKENS, *(f"w{i}" for i in range(9)), "."])
+    config = _STILL.replace(vocab_size=tokenizer.vocab_size)
+    for x, y in ((texts, entities), (words, tags)):
+        keras.utils.set_random_seed(0)
+        task = TokenClassifier(BertEncoder(config), labels=["O", "B-X", "I-X"], tokenizer=tokenizer)
+        histories.append(task.fit(x, y, epochs=2, batch_size=2, verbose=0).history["loss"])
+        assert [len(logits) for logits in task.predict(x)] == [3, 2]
+    assert histories[0] == histories[1]
+    with pytest.raises(DataError, match=r"row 1: the entity \[3, 4, 'X'\] 'w' ends within"):
+        task.fit(texts, [[], [(3, 4, "X")]], verbose=0)

@@ -54,6 +54,8 @@ def test_lines_by_names_of_their_own() -> None:
     found = list(line_rows(lines, "f", keys, {"text": "a", "pair": "b"}))
     values = [("plain", None), ("x", "y"), ("x", None)]
     assert found == [Row(f"f:{n}", each) for n, each in enumerate(values, 1)]
+    with pytest.raises(DataError, match="f:1: 'a' is said twice"):
+        list(line_rows(['{"a": "x", "a": "y"}'], "f", keys, {"text": "a"}))
     with pytest.raises(DataError, match="f:1: no 'a'"):
         list(line_rows(['{"text": "x"}'], "f", keys, {"text": "a"}))
 

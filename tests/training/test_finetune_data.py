@@ -16,6 +16,7 @@ from bert_keras.training.finetune_data import Data, quicktest_recipe, read, trai
 from bert_keras.training.finetune_recipe import TASK_NAMES, FinetuneRecipe
 from bert_keras.training.tasks import task_of
 from tests.contracts import TINY
+from tests.data.test_table_columns import write_folder
 
 
 def _rows(path: Path, count: int) -> str:
@@ -75,6 +76,48 @@ def test_what_cannot_be_read(tmp_path: Path) -> None:
         _read(train=train, encoding="utf-9")
     with pytest.raises(DataError, match="No such file"):
         read(task_of(FinetuneRecipe(task="token_classification")), "nowhere.txt")
+
+
+def test_a_file_is_named_once(tmp_path: Path) -> None:
+    path = tmp_path / "t.tsv"
+    path.write_text("text\tlabel\na\tx\nb\tx\n")
+    with pytest.raises(DataError, match=rf"^{path}: At least two labels are needed"):
+        _read(train=str(path))
+    path.write_text("text\tlabel\na\t0.5\nb\tx\nc\t0.7\n".replace("x", "0.6"))
+    with pytest.raises(DataError) as caught:
+        _read(train=str(path))
+    assert all(line.count(str(path)) == 1 for line in str(caught.value).splitlines()[1:])
+
+
+@pytest.mark.parametrize("dev", [True, False])
+def test_a_file_without_examples_to_learn_from(dev: bool, tmp_path: Path) -> None:
+    """It is no advice to name dev=FILE where there is one."""
+    path = tmp_path / "t.json"
+    path.write_text('{"data": [{"paragraphs": []}]}')
+    recipe = FinetuneRecipe(
+        task="question_answering", train=str(path), dev=str(path) if dev else ""
+    )
+    with pytest.raises(DataError, match=r"no examples to train on\..*train=FILE") as caught:
+        Data.read(recipe, task_of(recipe))
+    assert "dev=FILE" not in str(caught.value)
+
+
+def test_splits_of_a_dataset(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """train= and dev= may be the folder of a `DatasetDict`; each takes its own split."""
+    columns = {"text": ["a b", "b", "c"], "label": [0, 1, 0]}
+    features = {"label": {"names": ["neg", "pos"], "_type": "ClassLabel"}}
+    folder = tmp_path / "set"
+    for split in ("train", "validation"):
+        write_folder(folder / split, columns, features)
+    (folder / "dataset_dict.json").write_text('{"splits": ["train", "validation"]}')
+    data = _read(train=str(folder), dev=str(folder))
+    assert data.labels == ["neg", "pos"]
+    assert data.train.places[0] == f"{folder / 'train'}:1"
+    assert data.validation.places[0] == f"{folder / 'validation'}:1"
+    assert f"{folder}: the split validation is read" in capsys.readouterr().out
+    (folder / "dataset_dict.json").write_text('{"splits": ["train", "test"]}')
+    with pytest.raises(UsageError, match=r"splits train, test\. Name the folder"):
+        _read(train=str(folder), dev=str(folder))
 
 
 def test_labels_of_dev_are_those_of_train(tmp_path: Path) -> None:

@@ -48,7 +48,7 @@ from bert_keras.training.recipe_base import rules_of
             "class_weights is for text_classification, .* alone",
         ),
         (
-            {"task": "token_classification", "text": "words"},
+            {"task": "question_answering", "text": "words"},
             "text is for text_classification, .* alone. Received: text=",
         ),
         ({"no_answer": True}, "no_answer is for question_answering alone"),

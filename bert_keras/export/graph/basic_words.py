@@ -10,11 +10,11 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from bert_keras.inference import token_classification
+from bert_keras.data import entity_spans
 from bert_keras.tokenizers.basic_tokenizer import NUM_CODE_POINTS, PAGE_BITS, PAGE_SIZE, paged
 from bert_keras.tokenizers.tf_basic_tokenizer import flags_at
 
-# Flags of characters, for the rules of `inference.token_classification.words_of` and for pieces.
+# Flags of characters, for the rules of `data.entity_spans.words_of` and for pieces.
 SPACE, CHINESE, ATTACHED, MARK, WORD, DIGIT, PARTING, WIDE, INNER, QUOTE, S, ACCENT = (
     1 << bit for bit in range(12)
 )
@@ -56,19 +56,19 @@ def _flags(character: str) -> int:
     """Return the flags of a character."""
     category = unicodedata.category(character)
     if category in _UNASSIGNED:
-        return CHINESE if token_classification.is_chinese(character) else 0
+        return CHINESE if entity_spans.is_chinese(character) else 0
     is_letter = re.match(r"\w", character) is not None
     flags = {
         SPACE: character.isspace(),
-        CHINESE: token_classification.is_chinese(character),
-        ATTACHED: token_classification.is_attached(character),
-        MARK: token_classification.is_mark(character),
+        CHINESE: entity_spans.is_chinese(character),
+        ATTACHED: entity_spans.is_attached(character),
+        MARK: entity_spans.is_mark(character),
         WORD: is_letter,
         DIGIT: is_letter and character.isdecimal(),
-        PARTING: token_classification.PARTING.match(character) is not None,
-        WIDE: character in token_classification.WIDE,
-        INNER: character in token_classification.INNER,
-        QUOTE: character in token_classification.QUOTES,
+        PARTING: entity_spans.PARTING.match(character) is not None,
+        WIDE: character in entity_spans.WIDE,
+        INNER: character in entity_spans.INNER,
+        QUOTE: character in entity_spans.QUOTES,
         S: character in "sS",
         ACCENT: category.startswith("M"),
     }
@@ -97,7 +97,7 @@ class TextWords(NamedTuple):
 
 
 def words_of(texts: tf.Tensor, kinds: Characters) -> TextWords:
-    """Split texts into words by the rules of `inference.token_classification.words_of`.
+    """Split texts into words by the rules of `data.entity_spans.words_of`.
 
     Args:
         texts: UTF-8 strings [batch].

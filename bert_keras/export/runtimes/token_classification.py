@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from bert_keras import features, file_io
+from bert_keras.data import entity_spans
 from bert_keras.data.model_inputs import add_special_tokens
-from bert_keras.inference import token_classification
 from bert_keras.inference.token_classification import entity_tags
 from bert_keras.predictor import Predictor
 
@@ -47,7 +47,7 @@ def rules_of(predictor: Predictor) -> dict[str, Any]:
     labels = predictor.label_names
     tags = entity_tags(labels)
     ids, _, offset = add_special_tokens(predictor.tokenizer, [])
-    attached = _class(token_classification.is_attached)
+    attached = _class(entity_spans.is_attached)
     return {
         "output": features.TAGS,
         "crf": len(predictor.task.output[features.TAGS].shape) == 4,
@@ -72,11 +72,11 @@ def _split(tag: str) -> list[str]:
 @functools.cache
 def _word_pattern() -> str:
     """Return a regular expression that finds the same words as `words_of`."""
-    chinese = "".join(_escaped(first, last) for first, last in token_classification.CHINESE)
+    chinese = "".join(_escaped(first, last) for first, last in entity_spans.CHINESE)
     # A letter is always part of a word. `inside` is the middle of a word between two letters.
-    letter = rf"[^\s{chinese}{_class(token_classification.is_mark)}]"
-    inside = rf"(?:(?!{token_classification.PARTED.pattern})[^\s{chinese}])*"
-    owned = rf"({letter}{inside}(?<=\w))([{token_classification.QUOTES}][sS])(?!{inside}{letter})"
+    letter = rf"[^\s{chinese}{_class(entity_spans.is_mark)}]"
+    inside = rf"(?:(?!{entity_spans.PARTED.pattern})[^\s{chinese}])*"
+    owned = rf"({letter}{inside}(?<=\w))([{entity_spans.QUOTES}][sS])(?!{inside}{letter})"
     return rf"{owned}|({letter}(?:{inside}{letter})?|\S)"
 
 

@@ -80,7 +80,7 @@ class TextClassificationTask(TextTask):
         names = names or label_names(data)
         if self.problem == "single_label" and len(names) < 2:
             raise DataError(
-                f"{recipe.train}: at least two labels are needed. Received: {names[0]!r} alone. "
+                f"At least two labels are needed. Received: {names[0]!r} alone. "
                 "Check the column that label= names, or give all names with labels=."
             )
         self._check_positive(names)

@@ -12,8 +12,10 @@ from bert_keras import file_io, metrics
 from bert_keras.data import (
     SupervisedExamples,
     TaggedWords,
+    annotation_format,
     label_names,
     read_conll,
+    read_entities,
     tag_examples,
     to_bio,
 )
@@ -21,6 +23,7 @@ from bert_keras.errors import DataError, UsageError
 from bert_keras.models import BertEncoder, Task, TokenClassifier
 from bert_keras.predictor import Label, Predictor, entity_tags
 from bert_keras.tokenizers import Tokenizer
+from bert_keras.training.finetune_recipe import FinetuneRecipe, usual_values
 from bert_keras.training.tasks.task import Evaluation, FinetuningTask, HardExample
 
 _OUTSIDE = "O"
@@ -32,8 +35,26 @@ class TokenClassificationTask(FinetuningTask):
     extension: ClassVar[str] = "conll"
 
     def read(self, path: str, *, labelled: bool = True) -> TaggedWords:
-        """Read columns of words and tags, as in CoNLL-2003."""
+        """Read columns of words and tags, as in CoNLL-2003, or texts with spans.
+
+        The content of the file decides. The name of another format than columns is printed.
+        """
         recipe = self.recipe
+        if kind := annotation_format(path, text=_named(recipe, "text")):
+            data = read_entities(
+                path,
+                text=_named(recipe, "text"),
+                entities=_named(recipe, "label"),
+                labelled=labelled,
+                misaligned=recipe.misaligned,
+                scheme=recipe.scheme,
+                repair=recipe.repair,
+                encoding=recipe.encoding,
+            )
+            count = sum(len(metrics.entity_spans(list(tags))) for tags in data.tags or ())
+            found = f", {count:,} entities" if labelled else ""
+            print(f"{path}: {kind}; {len(data):,} rows{found}")
+            return data
         return read_conll(
             path,
             word_column=recipe.word_column,
@@ -149,15 +170,23 @@ class TokenClassificationTask(FinetuningTask):
     def write(self, path: Path, data: TaggedWords, predictions: Sequence[Any]) -> None:
         """Write the columns that conlleval reads: word, right tag if known, predicted tag.
 
-        The separator is a space, or a tab if a word has a space.
+        The separator is a space, or a tab if a word or a tag has a space.
         """
-        separator = "\t" if any(" " in word for words in data.words for word in words) else " "
         columns = [data.words, *([data.tags] if data.tags else []), predictions]
+        separator = (
+            "\t" if any(" " in text for rows in columns for row in rows for text in row) else " "
+        )
         sentences = [
             "".join(f"{separator.join(row)}\n" for row in zip(*rows, strict=True))
             for rows in zip(*columns, strict=True)
         ]
         file_io.write_text(path, "\n".join(sentences))
+
+
+def _named(recipe: FinetuneRecipe, key: str) -> str | None:
+    """Return a key of the examples that the recipe names; None for its default value."""
+    value = getattr(recipe, key)
+    return None if value == usual_values()[key] else value
 
 
 def _mark_entities(known: Mapping[str, str]) -> bool:

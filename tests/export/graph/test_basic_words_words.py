@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from bert_keras.data.entity_spans import words_of
 from bert_keras.export.graph import basic_words
 from bert_keras.export.graph.basic_words import Characters
-from bert_keras.inference.token_classification import words_of
 
 tf = pytest.importorskip("tensorflow")
 

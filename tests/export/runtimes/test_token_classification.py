@@ -17,9 +17,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from bert_keras.data.entity_spans import words_of
 from bert_keras.export import runtime_model
 from bert_keras.export.runtimes import token_classification
-from bert_keras.inference.token_classification import words_of
 from bert_keras.models import BertEncoder, SequenceClassifier, TokenClassifier
 from bert_keras.predictor import Predictor
 from bert_keras.tokenizers import Tokenizer

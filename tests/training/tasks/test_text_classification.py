@@ -43,7 +43,7 @@ def test_bad_label_values(values: dict, message: str, kind) -> None:
 
 
 def test_one_label_alone_is_nothing_to_learn(kind) -> None:
-    with pytest.raises(DataError, match=r"train: at least two labels .*: 'x' alone"):
+    with pytest.raises(DataError, match=r"^At least two labels .*: 'x' alone"):
         kind("text_classification").labels(Texts(["a", "b"], None, ["x", "x"]))
 
 

@@ -35,6 +35,20 @@ def test_columns(tmp_path: Path, kind) -> None:
     assert kind("token_classification").read(str(path), labelled=False).tags is None
 
 
+def test_spans_of_characters(tmp_path: Path, kind, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "train.jsonl"
+    path.write_text('{"text": "Ann is in Rome", "label": [[0, 3, "PER"], [11, 14, "LOC"]]}\n')
+    with pytest.raises(DataError, match=r"train\.jsonl:1: .* 'ome' begins within the word 'Rome'"):
+        kind("token_classification").read(str(path))
+    found = kind("token_classification", misaligned="widen").read(str(path))
+    assert found.tags == (("B-PER", "O", "O", "B-LOC"),)
+    assert f"{path}: JSON of texts with spans; 1 rows, 2 entities" in capsys.readouterr().out
+    assert kind("token_classification").read(str(path), labelled=False).tags is None
+    path.write_text('{"文本": "Ann", "标签": [[0, 3, "人"]]}\n')
+    found = kind("token_classification", text="文本", label="标签").read(str(path))
+    assert found.tags == (("B-人",),)
+
+
 def test_tags_of_every_type_begin_and_go_on(kind) -> None:
     assert kind("token_classification").labels(_DATA) == ["O", "B-X", "I-X", "B-Y", "I-Y"]
     assert kind("token_classification", labels="Z, X").labels(_DATA) == [
