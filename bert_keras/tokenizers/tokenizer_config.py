@@ -5,16 +5,18 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import warnings
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from bert_keras.errors import ArtifactError
 from bert_keras.file_io import is_object, read_object, refuse_unknown_keys, warn_of_unknown_keys
+from bert_keras.tokenizers.added_tokens import AddedToken, check_ids, extended
 from bert_keras.tokenizers.encoding import ROLES
 from bert_keras.tokenizers.vocabulary import read_vocabulary
 
 CONFIG = "tokenizer_config.json"
+ADDED_TOKENS = "added_tokens.json"  # of transformers before 4.34, and of its slow tokenizers
 SPECIAL_TOKENS_MAP = "special_tokens_map.json"
 # Our switch -> its key in tokenizer_config.json.
 SWITCHES = {
@@ -84,11 +86,15 @@ class TokenizerConfig:
         path: path of tokenizer_config.json, for messages.
         values: parsed tokenizer_config.json; {} if there is none.
         tokens: role -> special token, for the roles that the files state.
+        added: id -> added token, from tokenizer_config.json and added_tokens.json.
+        more: further special tokens, which may have no id yet.
     """
 
     path: Path
     values: Mapping[str, Any]
     tokens: Mapping[str, str]
+    added: Mapping[int, AddedToken] = dataclasses.field(default_factory=dict)
+    more: tuple[str, ...] = ()
 
     @classmethod
     def read(cls, folder: Path) -> TokenizerConfig:
@@ -99,17 +105,40 @@ class TokenizerConfig:
         """
         tokens: dict[str, str] = {}
         values: dict[str, Any] = {}
+        more: dict[str, None] = {}  # in order
         for name in (SPECIAL_TOKENS_MAP, CONFIG):  # the second file takes precedence
             if (folder / name).is_file():
                 values = read_object(folder / name)
                 tokens |= _tokens(folder / name, values)
                 _check_keys(folder / name, values)
+                more |= dict.fromkeys(_more_tokens(folder / name, values))
         has_config = (folder / CONFIG).is_file()
         values = values if has_config else {}
         model = folder / MODEL_CONFIG
         if values.get("tokenizer_class") is None and model.is_file():
             values = {**values, "tokenizer_class": read_object(model).get("tokenizer_class")}
-        return cls(folder / CONFIG, values, tokens)
+        added = _added_tokens(folder, values, more)
+        return cls(folder / CONFIG, values, tokens, added, tuple(more))
+
+    def added_tokens(
+        self, vocabulary: Sequence[str], protected: Collection[str]
+    ) -> tuple[AddedToken, ...]:
+        """Return the added tokens of a folder without tokenizer.json, ordered by id.
+
+        Args:
+            vocabulary: pieces of the model; the position is the id.
+            protected: special tokens of the tokenizer, which are no added tokens.
+
+        Raises:
+            ArtifactError: if the ids do not follow those of the vocabulary.
+        """
+        added = [token for token in self.added.values() if token.content not in protected]
+        added.sort(key=lambda token: token.id)
+        if not check_ids(added, vocabulary, self.path) and not self.more:
+            return ()
+        ids = {token: index for index, token in enumerate(vocabulary)}
+        ids |= {token.content: token.id for token in added}
+        return extended(added, ids, self.more, special=True, protected=protected)
 
     def warn_of_class(self) -> None:
         """Warn of an unknown tokenizer class, and of code in the folder, which is not run."""
@@ -210,6 +239,50 @@ def _tokens(path: Path, values: Mapping[str, Any]) -> dict[str, str]:
         if token is not None:
             tokens[role] = token
     return tokens
+
+
+def _more_tokens(path: Path, values: Mapping[str, Any]) -> list[str]:
+    """Return the further special tokens that a file states, in order."""
+    tokens: list[str] = []
+    for key in MORE_TOKENS:
+        items = values.get(key) or []
+        for item in items.values() if is_object(items) else items:
+            token = item.get("content") if is_object(item) else item
+            if not isinstance(token, str) or not token:
+                raise ArtifactError(
+                    f"{path}: {key} must be a list of texts. Received: {item!r:.100}"
+                )
+            tokens.append(token)
+    return tokens
+
+
+def _added_tokens(
+    folder: Path, values: Mapping[str, Any], special: Collection[str]
+) -> dict[int, AddedToken]:
+    """Return id -> added token, of tokenizer_config.json and of added_tokens.json.
+
+    Args:
+        folder: folder of the tokenizer.
+        values: parsed tokenizer_config.json.
+        special: tokens of added_tokens.json that are special.
+
+    Raises:
+        ArtifactError: if a token or an id has another form.
+    """
+    added: dict[int, AddedToken] = {}
+    if (path := folder / ADDED_TOKENS).is_file():
+        for content, index in read_object(path).items():
+            item = {"content": content, "id": index, "special": content in special}
+            added[index] = AddedToken.of(item, str(path))
+    decoder = values.get("added_tokens_decoder")
+    for key, item in (decoder if is_object(decoder) else {}).items():
+        if not key.isdecimal() or not is_object(item):
+            raise ArtifactError(
+                f"{folder / CONFIG}: added_tokens_decoder must have ids as keys and tokens as "
+                f"values. Received: {key!r:.100}: {item!r:.100}"
+            )
+        added[int(key)] = AddedToken.of({**item, "id": int(key)}, str(folder / CONFIG))
+    return added
 
 
 # === File of an exported TensorFlow Hub encoder ===

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from itertools import pairwise
+import re
+from collections.abc import Iterable, Sequence
+from itertools import chain, pairwise
 from typing import Any, TypedDict
 
 import numpy as np
@@ -12,7 +13,8 @@ import tokenizers as hf
 from tokenizers import decoders, models, normalizers, pre_tokenizers
 
 from bert_keras.tokenizers import backends
-from bert_keras.tokenizers.basic_tokenizer import WordSplitter
+from bert_keras.tokenizers.added_tokens import AddedToken, add_to
+from bert_keras.tokenizers.basic_tokenizer import TEXT_END, WordSplitter, without_surrogates
 from bert_keras.tokenizers.encoding import BERT
 from bert_keras.tokenizers.vocabulary import CONTINUATION, MAX_WORD_LENGTH, check_vocabulary
 from bert_keras.tokenizers.word_cache import LongestMatch, WordTable
@@ -34,11 +36,14 @@ class WordPiece:
         lowercase: lower-case the text.
         strip_accents: remove accents; None for the value of `lowercase`.
         split_cjk: make every Chinese character a word.
+        added: tokens that were added to the vocabulary, as tuples of `AddedToken`, ordered by id.
 
     Attributes:
-        vocabulary: all pieces.
+        vocabulary: all pieces, then the added tokens.
+        pieces: all pieces, without added tokens.
+        added: tokens that were added.
         scheme: special tokens and their places around texts.
-        switches: values of the other arguments, by name.
+        switches: values of the three arguments of normalisation, by name.
         plain: library tokenizer that treats "[MASK]" and the like in a text as ordinary text.
         marked: library tokenizer that recognises special tokens in a text.
         identity: text that is equal for two tokenizers if they give the same ids.
@@ -57,23 +62,31 @@ class WordPiece:
         lowercase: bool = True,
         strip_accents: bool | None = None,
         split_cjk: bool = True,
+        added: Iterable[Sequence[Any]] = (),
     ):
         check_vocabulary(vocabulary)
-        self.vocabulary = tuple(vocabulary)
+        self.pieces = tuple(vocabulary)
+        self.added = tuple(AddedToken(*token) for token in added)
+        new = [token.content for token in self.added if token.id >= len(self.pieces)]
+        self.vocabulary = (*self.pieces, *new)
         self.switches = {
             "lowercase": bool(lowercase),
             "strip_accents": bool(lowercase if strip_accents is None else strip_accents),
             "split_cjk": bool(split_cjk),
         }
-        self.identity = json.dumps([self.vocabulary, self.switches], ensure_ascii=True)
-        ids = {token: index for index, token in enumerate(self.vocabulary)}
+        parts = [self.pieces, self.switches, *([self.added] if self.added else [])]
+        self.identity = json.dumps(parts, ensure_ascii=True)
+        ids = {token: index for index, token in enumerate(self.pieces)}
         model = models.WordPiece(ids, unk_token=BERT.unk, max_input_chars_per_word=MAX_WORD_LENGTH)
         # Two tokenizers share one model, because switching one of them is not thread-safe.
         self.plain, self.marked = self._engine(model), self._engine(model)
         self.marked.add_special_tokens(list(BERT.special_tokens))  # pyright: ignore[reportUnknownMemberType]
+        add_to(self.plain, self.added, hide_special=True)
+        add_to(self.marked, self.added, hide_special=False)
         self.split = WordSplitter(self.plain.normalizer, self.plain.pre_tokenizer)
-        match = LongestMatch(self.vocabulary, ids[BERT.unk])
+        match = LongestMatch(self.pieces, ids[BERT.unk])
         self._table = WordTable(model, match, self.split)
+        self._may_have_added = self._pattern_of_added()
 
     def _engine(self, model: models.WordPiece) -> hf.Tokenizer:
         """Build a tokenizer of the `tokenizers` library around a WordPiece model."""
@@ -105,16 +118,60 @@ class WordPiece:
         """
         if len(texts) == 0:
             return np.zeros(0, np.int32), np.zeros(0, np.int64)
-        return self._table.ids(self.split.cleaned(texts))
+        cleaned = self.split.cleaned(texts)
+        if self._may_have_added is None or not self._may_have_added.search(cleaned):
+            return self._table.ids(cleaned)
+        return self._with_added(texts, cleaned.split(TEXT_END))
+
+    def _pattern_of_added(self) -> re.Pattern[bytes] | None:
+        """Return a pattern for cleaned texts that may have an added token; None for no tokens.
+
+        Cleaned texts have spaces at other places than normalised ones. But every word of an added
+        token is in the cleaned text of each text with that token, so its longest word is searched.
+        """
+        words: set[str] = set()
+        for token in self.added:
+            if not token.special:
+                words.add(max(self.split.by_engine(token.content), key=len, default=""))
+        if not words:
+            return None
+        return re.compile(b"|".join(re.escape(word.encode()) for word in sorted(words)))
+
+    def _with_added(
+        self, texts: Sequence[str], cleaned: Sequence[bytes]
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return `ragged_ids` of texts of which some may have added tokens.
+
+        The `tokenizers` library encodes these. All others are looked up word by word.
+        """
+        pattern = self._may_have_added
+        is_hit = [pattern is not None and bool(pattern.search(text)) for text in cleaned]
+        hits = [without_surrogates(text) for text, hit in zip(texts, is_hit, strict=True) if hit]
+        encoded = self.plain.encode_batch_fast(hits, add_special_tokens=False)
+        slow = iter([np.array(part.ids, np.int32) for part in encoded])
+        others = [text for text, hit in zip(cleaned, is_hit, strict=True) if not hit]
+        fast: Iterable[np.ndarray] = ()
+        if others:
+            ids, lengths = self._table.ids(TEXT_END.join(others))
+            fast = iter(np.split(ids, np.cumsum(lengths)[:-1]))
+        rows = [next(slow if hit else fast) for hit in is_hit]
+        lengths = np.fromiter(map(len, rows), np.int64, len(rows))
+        return np.fromiter(chain.from_iterable(rows), np.int32, int(lengths.sum())), lengths
 
     def continues(self, piece: str) -> bool:
-        """Return whether a piece continues a word."""
-        return piece.startswith(CONTINUATION)
+        """Return whether a piece continues a word. An added token is a word of its own."""
+        is_inner = piece.startswith(CONTINUATION)
+        return is_inner and all(token.content != piece for token in self.added)
+
+    def with_added(self, added: Sequence[AddedToken]) -> WordPiece:
+        """Return the same tokenizer with other added tokens."""
+        return WordPiece(self.pieces, **self.switches, added=added)
 
     @property
     def arguments(self) -> dict[str, Any]:
         """Constructor arguments of an equal tokenizer."""
-        return {"vocabulary": self.vocabulary, **self.switches}
+        added = {"added": [tuple(token) for token in self.added]} if self.added else {}
+        return {"vocabulary": self.pieces, **self.switches, **added}
 
     def __str__(self) -> str:
         return ", ".join(f"{name}={value}" for name, value in self.switches.items())
