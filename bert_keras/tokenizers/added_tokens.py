@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import tokenizers as hf
 
 from bert_keras.errors import COPY_AGAIN, ArtifactError
-from bert_keras.file_io import is_object
+from bert_keras.file_io import is_object, read_object
 
 NO_TEXT = "\U0010ffff"  # a code point that is no character, so it occurs in no text
 _FLAGS = ("special", "normalized", "lstrip", "rstrip", "single_word")
@@ -133,7 +133,7 @@ def extended(
 
 
 def check_ids(added: Sequence[AddedToken], pieces: Sequence[str], path: Path) -> bool:
-    """Check that added tokens are pieces of the model, or follow them; return whether there are any.
+    """Check that added tokens are pieces of the model or follow them; return whether there are any.
 
     Args:
         added: tokens, ordered by id.
@@ -175,3 +175,57 @@ def add_to(engine: hf.Tokenizer, added: Iterable[AddedToken], *, hide_special: b
             content, flags = f"{NO_TEXT} {content}", {**flags, "normalized": False}
         add = engine.add_special_tokens if token.special else engine.add_tokens  # pyright: ignore[reportUnknownMemberType]
         add([hf.AddedToken(content, **flags)])
+
+
+# === Files of a folder without tokenizer.json ===
+
+
+ADDED_TOKENS = "added_tokens.json"  # of transformers before 4.34, and of its slow tokenizers
+# Keys with further special tokens. A tokenizer.json has them among its added tokens.
+MORE_TOKENS = ("additional_special_tokens", "extra_special_tokens")
+
+
+def more_tokens(path: Path, values: Mapping[str, Any]) -> list[str]:
+    """Return the further special tokens that a file states, in order."""
+    tokens: list[str] = []
+    for key in MORE_TOKENS:
+        items: Any = values.get(key) or []
+        tokens_of_key: list[Any] = [*(items.values() if is_object(items) else items)]
+        for item in tokens_of_key:
+            token: Any = item.get("content") if is_object(item) else item
+            if not isinstance(token, str) or not token:
+                raise ArtifactError(
+                    f"{path}: {key} must be a list of texts. Received: {item!r:.100}"
+                )
+            tokens.append(token)
+    return tokens
+
+
+def read_added_tokens(
+    folder: Path, config: Path, values: Mapping[str, Any], special: Collection[str]
+) -> dict[int, AddedToken]:
+    """Return id -> added token, of tokenizer_config.json and of added_tokens.json.
+
+    Args:
+        folder: folder of the tokenizer.
+        config: path of tokenizer_config.json, for messages.
+        values: parsed tokenizer_config.json.
+        special: tokens of added_tokens.json that are special.
+
+    Raises:
+        ArtifactError: if a token or an id has another form.
+    """
+    added: dict[int, AddedToken] = {}
+    if (path := folder / ADDED_TOKENS).is_file():
+        for content, index in read_object(path).items():
+            item = {"content": content, "id": index, "special": content in special}
+            added[index] = AddedToken.of(item, str(path))
+    decoder = values.get("added_tokens_decoder")
+    for key, item in (decoder if is_object(decoder) else {}).items():
+        if not key.isdecimal() or not is_object(item):
+            raise ArtifactError(
+                f"{config}: added_tokens_decoder must have ids as keys and tokens as "
+                f"values. Received: {key!r:.100}: {item!r:.100}"
+            )
+        added[int(key)] = AddedToken.of({**item, "id": int(key)}, str(config))
+    return added

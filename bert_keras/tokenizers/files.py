@@ -196,7 +196,7 @@ ENGINE = "tokenizer.json"
 FILES = (VOCABULARY, ENGINE, CONFIG, SPECIAL_TOKENS_MAP)  # files that a WordPiece tokenizer writes
 # Files that a tokenizer folder of any family may have.
 KNOWN = (
-    *(*FILES, *tokenizer_config.FILES, MODEL_CONFIG),
+    *(*FILES, *tokenizer_config.FILES, MODEL_CONFIG, added_tokens.ADDED_TOKENS),
     *(*backend_files.FILES, *KERAS_HUB_FILES),
     *(MODULES, *SENTENCE_CONFIGS),
 )
@@ -257,7 +257,8 @@ def _read_files(folder: Path, config: TokenizerConfig) -> dict[str, Any] | Engin
         arguments = _read_engine(folder / ENGINE, content, config)
         if isinstance(arguments, Engine):
             return arguments
-        _check_added(config, arguments)
+        added = [token.content for token in arguments.get("added", ())]
+        config.check_added({*arguments["vocabulary"], *added})
         if vocabulary.is_file() and read_vocabulary(vocabulary) != arguments["vocabulary"]:
             raise ArtifactError(f"{vocabulary}: not the vocabulary of {ENGINE}. Remove one.")
     elif vocabulary.is_file():
@@ -343,21 +344,6 @@ def _check_wordpiece(config: TokenizerConfig) -> None:
         raise ArtifactError(
             f"{config.path}: other special tokens than BERT's are known only where there is a "
             f"{ENGINE}. Received: {others}. {_SAVE_ENGINE}"
-        )
-
-
-def _check_added(config: TokenizerConfig, arguments: Mapping[str, Any]) -> None:
-    """Refuse settings with added tokens that the tokenizer.json lacks.
-
-    Raises:
-        ArtifactError: if there are such tokens.
-    """
-    known = {*arguments["vocabulary"], *(token.content for token in arguments.get("added", ()))}
-    stated = [*(token.content for token in config.added.values()), *config.more]
-    if lacking := [token for token in stated if token not in known]:
-        raise ArtifactError(
-            f"{config.path}: states added tokens that the {ENGINE} lacks. "
-            f"Received: {lacking[:5]}. {_SAVE_ENGINE}"
         )
 
 

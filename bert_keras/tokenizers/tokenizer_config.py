@@ -11,12 +11,18 @@ from typing import Any
 
 from bert_keras.errors import ArtifactError
 from bert_keras.file_io import is_object, read_object, refuse_unknown_keys, warn_of_unknown_keys
-from bert_keras.tokenizers.added_tokens import AddedToken, check_ids, extended
+from bert_keras.tokenizers.added_tokens import (
+    MORE_TOKENS,
+    AddedToken,
+    check_ids,
+    extended,
+    more_tokens,
+    read_added_tokens,
+)
 from bert_keras.tokenizers.encoding import ROLES
 from bert_keras.tokenizers.vocabulary import read_vocabulary
 
 CONFIG = "tokenizer_config.json"
-ADDED_TOKENS = "added_tokens.json"  # of transformers before 4.34, and of its slow tokenizers
 SPECIAL_TOKENS_MAP = "special_tokens_map.json"
 # Our switch -> its key in tokenizer_config.json.
 SWITCHES = {
@@ -67,8 +73,6 @@ REQUIRED: Mapping[str, tuple[Any, ...]] = {
     "add_eos_token": (None, True),
     "model_specific_special_tokens": (None, {}),
 }
-# Keys with further special tokens. A tokenizer.json has them among its added tokens.
-MORE_TOKENS = ("additional_special_tokens", "extra_special_tokens")
 _HONOURED = (
     *SWITCHES.values(),
     *("tokenizer_class", "auto_map", "added_tokens_decoder", "add_prefix_space", "keep_accents"),
@@ -93,7 +97,7 @@ class TokenizerConfig:
     path: Path
     values: Mapping[str, Any]
     tokens: Mapping[str, str]
-    added: Mapping[int, AddedToken] = dataclasses.field(default_factory=dict)
+    added: Mapping[int, AddedToken] = dataclasses.field(default_factory=dict[int, AddedToken])
     more: tuple[str, ...] = ()
 
     @classmethod
@@ -111,13 +115,13 @@ class TokenizerConfig:
                 values = read_object(folder / name)
                 tokens |= _tokens(folder / name, values)
                 _check_keys(folder / name, values)
-                more |= dict.fromkeys(_more_tokens(folder / name, values))
+                more |= dict.fromkeys(more_tokens(folder / name, values))
         has_config = (folder / CONFIG).is_file()
         values = values if has_config else {}
         model = folder / MODEL_CONFIG
         if values.get("tokenizer_class") is None and model.is_file():
             values = {**values, "tokenizer_class": read_object(model).get("tokenizer_class")}
-        added = _added_tokens(folder, values, more)
+        added = read_added_tokens(folder, folder / CONFIG, values, more)
         return cls(folder / CONFIG, values, tokens, added, tuple(more))
 
     def added_tokens(
@@ -139,6 +143,22 @@ class TokenizerConfig:
         ids = {token: index for index, token in enumerate(vocabulary)}
         ids |= {token.content: token.id for token in added}
         return extended(added, ids, self.more, special=True, protected=protected)
+
+    def check_added(self, known: Collection[str]) -> None:
+        """Refuse settings that state added tokens which the tokenizer.json lacks.
+
+        Args:
+            known: all entries of the tokenizer.json.
+
+        Raises:
+            ArtifactError: if there are such tokens.
+        """
+        stated = [*(token.content for token in self.added.values()), *self.more]
+        if lacking := [token for token in stated if token not in known]:
+            raise ArtifactError(
+                f"{self.path}: states added tokens that the tokenizer.json lacks. Received: "
+                f"{lacking[:5]}. Save the tokenizer again with a fast class of transformers."
+            )
 
     def warn_of_class(self) -> None:
         """Warn of an unknown tokenizer class, and of code in the folder, which is not run."""
@@ -239,50 +259,6 @@ def _tokens(path: Path, values: Mapping[str, Any]) -> dict[str, str]:
         if token is not None:
             tokens[role] = token
     return tokens
-
-
-def _more_tokens(path: Path, values: Mapping[str, Any]) -> list[str]:
-    """Return the further special tokens that a file states, in order."""
-    tokens: list[str] = []
-    for key in MORE_TOKENS:
-        items = values.get(key) or []
-        for item in items.values() if is_object(items) else items:
-            token = item.get("content") if is_object(item) else item
-            if not isinstance(token, str) or not token:
-                raise ArtifactError(
-                    f"{path}: {key} must be a list of texts. Received: {item!r:.100}"
-                )
-            tokens.append(token)
-    return tokens
-
-
-def _added_tokens(
-    folder: Path, values: Mapping[str, Any], special: Collection[str]
-) -> dict[int, AddedToken]:
-    """Return id -> added token, of tokenizer_config.json and of added_tokens.json.
-
-    Args:
-        folder: folder of the tokenizer.
-        values: parsed tokenizer_config.json.
-        special: tokens of added_tokens.json that are special.
-
-    Raises:
-        ArtifactError: if a token or an id has another form.
-    """
-    added: dict[int, AddedToken] = {}
-    if (path := folder / ADDED_TOKENS).is_file():
-        for content, index in read_object(path).items():
-            item = {"content": content, "id": index, "special": content in special}
-            added[index] = AddedToken.of(item, str(path))
-    decoder = values.get("added_tokens_decoder")
-    for key, item in (decoder if is_object(decoder) else {}).items():
-        if not key.isdecimal() or not is_object(item):
-            raise ArtifactError(
-                f"{folder / CONFIG}: added_tokens_decoder must have ids as keys and tokens as "
-                f"values. Received: {key!r:.100}: {item!r:.100}"
-            )
-        added[int(key)] = AddedToken.of({**item, "id": int(key)}, str(folder / CONFIG))
-    return added
 
 
 # === File of an exported TensorFlow Hub encoder ===

@@ -150,7 +150,7 @@ class WordPiece:
         encoded = self.plain.encode_batch_fast(hits, add_special_tokens=False)
         slow = iter([np.array(part.ids, np.int32) for part in encoded])
         others = [text for text, hit in zip(cleaned, is_hit, strict=True) if not hit]
-        fast: Iterable[np.ndarray] = ()
+        fast = iter(slow)
         if others:
             ids, lengths = self._table.ids(TEXT_END.join(others))
             fast = iter(np.split(ids, np.cumsum(lengths)[:-1]))

@@ -186,7 +186,7 @@ def test_the_tokenizer_itself_does_not_change() -> None:
 
 @pytest.mark.parametrize("tokens", ["covid", [3], [None]])
 def test_tokens_of_other_types(tokens: Any) -> None:
-    with pytest.raises(TypeError, match="must be a (list of strings|string)"):
+    with pytest.raises(TypeError, match=r"must be a (list of strings|string)"):
         Tokenizer(VOCABULARY).add_tokens(tokens)
 
 
