@@ -32,6 +32,7 @@ class Engine:
 
     Attributes:
         vocabulary: all pieces; the position is the id.
+        num_pieces: number of entries without the added tokens that have new ids.
         added: tokens that were added to the vocabulary, besides those of the scheme.
         plain: library tokenizer that treats "[MASK]" and the like in a text as ordinary text.
         marked: library tokenizer that recognises special tokens in a text.
@@ -58,14 +59,15 @@ class Engine:
         self.vocabulary = tuple(sorted(ids, key=ids.__getitem__))
         if [ids[piece] for piece in self.vocabulary] != list(range(len(ids))):
             raise ValueError("a piece is there twice, or an id is missing")
+        of_model = self.marked.get_vocab_size(with_added_tokens=False)
+        self.num_pieces = len(ids) - sum(token.id >= of_model for token in self.added)
         self.identity = str((self.json, scheme))
         marks = [m for m in _MARKS if any(piece.startswith(m) for piece in self.vocabulary)]
         self._mark = marks[0] if marks else ""
         model = self.plain.model
         is_wordpiece = isinstance(model, models.WordPiece)
         self._continuation = model.continuing_subword_prefix if is_wordpiece else None
-        added = [token.content for token in self.added]
-        self._whole = frozenset((*scheme.special_tokens, *added))
+        self._whole = frozenset((*scheme.special_tokens, *self.vocabulary[self.num_pieces :]))
 
     def text_ids(self, texts: Sequence[str]) -> list[list[int]]:
         """Return the ids of each text. Special tokens in a text are ordinary text."""
@@ -79,7 +81,7 @@ class Engine:
         return np.fromiter(chain.from_iterable(rows), np.int32, int(lengths.sum())), lengths
 
     def continues(self, piece: str) -> bool:
-        """Return whether a piece continues a word: it is not special, added or a word's begin."""
+        """Return whether a piece continues a word: it is not special, new or a word's begin."""
         if piece in self._whole:
             return False
         if self._continuation is not None:

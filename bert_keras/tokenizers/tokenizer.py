@@ -36,6 +36,7 @@ class Tokenizer:
     Attributes:
         vocabulary: all pieces, then added tokens.
         added_tokens: the tokens of `add_tokens` and of the folder, besides those of `scheme`.
+        num_pieces: number of entries without the added tokens that have new ids.
         scheme: special tokens and their places around texts.
         lowercase: value of the argument, like `strip_accents` and `split_cjk`. They are None for
             byte-level BPE and SentencePiece, whose files define the normalisation.
@@ -71,6 +72,7 @@ class Tokenizer:
         self._kind = kind
         self.vocabulary, self.scheme = kind.vocabulary, kind.scheme
         self.added_tokens = kind.added
+        self.num_pieces = kind.num_pieces
         self._added_ids = frozenset(token.id for token in kind.added)
         switches = kind.switches if isinstance(kind, WordPiece) else {}
         names = "lowercase", "strip_accents", "split_cjk"

@@ -10,7 +10,13 @@ from pathlib import Path
 from typing import Any
 
 from bert_keras.errors import ArtifactError
-from bert_keras.file_io import is_object, read_object, refuse_unknown_keys, warn_of_unknown_keys
+from bert_keras.file_io import (
+    is_array,
+    is_object,
+    read_object,
+    refuse_unknown_keys,
+    warn_of_unknown_keys,
+)
 from bert_keras.tokenizers.added_tokens import (
     MORE_TOKENS,
     AddedToken,
@@ -276,6 +282,7 @@ _ENCODER = "encoder"  # folder of the encoder in an exported pair of preprocesso
 # Both files, as seen from the encoder's folder and from the folder of the pair.
 FILES = tuple(f"{start}{name}" for start in ("", f"{_ENCODER}/") for name in (FILE, VOCABULARY))
 _DIGEST = "vocabulary_sha256"
+_ADDED = "added_tokens"  # only where there are some; the last lines of the vocabulary are theirs
 _KEYS = (
     *("format", "class", "options", "config", "tokenizer", "variables", "mlm_variables"),
     *("adapters", "quantization"),
@@ -332,7 +339,11 @@ def describe(tokenizer: Any, vocabulary: bytes) -> dict[str, Any]:
         vocabulary: content of its vocab.txt.
     """
     switches = {name: getattr(tokenizer, name) for name in TF_HUB_SWITCHES}
-    return {**switches, _DIGEST: hashlib.sha256(vocabulary).hexdigest()}
+    values = {**switches, _DIGEST: hashlib.sha256(vocabulary).hexdigest()}
+    if tokenizer.added_tokens:
+        added = [token.json for token in tokenizer.added_tokens]
+        values[_ADDED] = {"num_pieces": tokenizer.num_pieces, "tokens": added}
+    return values
 
 
 def read_tokenizer(folder: Path) -> dict[str, Any]:
@@ -343,7 +354,7 @@ def read_tokenizer(folder: Path) -> dict[str, Any]:
         DataError: if the vocabulary is not valid. The message names file and line.
     """
     path, values = folder / FILE, read(folder)["tokenizer"]
-    if set(values) != {*TF_HUB_SWITCHES, _DIGEST}:
+    if set(values) - {_ADDED} != {*TF_HUB_SWITCHES, _DIGEST}:
         raise ArtifactError(
             f"{path}: `tokenizer` must have the keys {', '.join((*TF_HUB_SWITCHES, _DIGEST))}. "
             f"Received: {', '.join(map(str, values)) or 'none'!s:.200}. {TAKE_A_WHOLE_ONE}"
@@ -356,4 +367,11 @@ def read_tokenizer(folder: Path) -> dict[str, Any]:
             f"{folder / VOCABULARY}: not the vocabulary that was exported (sha256 {digest[:12]}…, "
             f"{FILE} says {values[_DIGEST]!s:.12}…). {TAKE_A_WHOLE_ONE}"
         )
-    return {"vocabulary": pieces, **switches}
+    if (more := values.get(_ADDED)) is None:
+        return {"vocabulary": pieces, **switches}
+    require_object(path, _ADDED, more)
+    size, tokens = more.get("num_pieces"), more.get("tokens")
+    added = [AddedToken.of(token, str(path)) for token in (tokens if is_array(tokens) else [])]
+    pieces = pieces[: size if type(size) is int else 0]
+    check_ids(added, pieces, path)
+    return {"vocabulary": pieces, "added": added, **switches}

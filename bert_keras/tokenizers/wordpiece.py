@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Iterable, Sequence
 from itertools import chain, pairwise
-from typing import Any, TypedDict
+from typing import TYPE_CHECKING, Any, TypedDict
 
 import numpy as np
 import tokenizers as hf
@@ -14,10 +14,18 @@ from tokenizers import decoders, models, normalizers, pre_tokenizers
 
 from bert_keras.tokenizers import backends
 from bert_keras.tokenizers.added_tokens import AddedToken, add_to
-from bert_keras.tokenizers.basic_tokenizer import TEXT_END, WordSplitter, without_surrogates
+from bert_keras.tokenizers.basic_tokenizer import (
+    TEXT_END,
+    WordSplitter,
+    code_point_table,
+    without_surrogates,
+)
 from bert_keras.tokenizers.encoding import BERT
 from bert_keras.tokenizers.vocabulary import CONTINUATION, MAX_WORD_LENGTH, check_vocabulary
 from bert_keras.tokenizers.word_cache import LongestMatch, WordTable
+
+if TYPE_CHECKING:
+    from bert_keras.tokenizers.tokenizer import Tokenizer
 
 
 class Switches(TypedDict):
@@ -40,7 +48,7 @@ class WordPiece:
 
     Attributes:
         vocabulary: all pieces, then the added tokens.
-        pieces: all pieces, without added tokens.
+        pieces: all pieces, without added tokens; `num_pieces` is their number.
         added: tokens that were added.
         scheme: special tokens and their places around texts.
         switches: values of the three arguments of normalisation, by name.
@@ -65,10 +73,11 @@ class WordPiece:
         added: Iterable[Sequence[Any]] = (),
     ):
         check_vocabulary(vocabulary)
-        self.pieces = tuple(vocabulary)
+        self.pieces, self.num_pieces = tuple(vocabulary), len(vocabulary)
         self.added = tuple(AddedToken(*token) for token in added)
         new = [token.content for token in self.added if token.id >= len(self.pieces)]
         self.vocabulary = (*self.pieces, *new)
+        self._new = frozenset(new)
         self.switches = {
             "lowercase": bool(lowercase),
             "strip_accents": bool(lowercase if strip_accents is None else strip_accents),
@@ -159,9 +168,8 @@ class WordPiece:
         return np.fromiter(chain.from_iterable(rows), np.int32, int(lengths.sum())), lengths
 
     def continues(self, piece: str) -> bool:
-        """Return whether a piece continues a word. An added token is a word of its own."""
-        is_inner = piece.startswith(CONTINUATION)
-        return is_inner and all(token.content != piece for token in self.added)
+        """Return whether a piece continues a word. A new token is a word of its own."""
+        return piece.startswith(CONTINUATION) and piece not in self._new
 
     def with_added(self, added: Sequence[AddedToken]) -> WordPiece:
         """Return the same tokenizer with other added tokens."""
@@ -180,3 +188,72 @@ class WordPiece:
     def json(self) -> str:
         """Content of a tokenizer.json."""
         return self.marked.to_str(pretty=True)
+
+
+# === Tokenizers that a TensorFlow graph can hold ===
+
+
+def require_word_piece(tokenizer: Tokenizer) -> None:
+    """Raise `ValueError` for a tokenizer that cannot run in a graph.
+
+    These are all tokenizers but WordPiece, and WordPiece with an added token that the operations of
+    a graph cannot find. The message names the token and the reason.
+    """
+    if tokenizer.lowercase is None:
+        raise ValueError(
+            "Only WordPiece tokenizers have a graph: export the model without its tokenizer, and "
+            f"make ids in Python. Received: {tokenizer!r}"
+        )
+    normalizer = normalizers.BertNormalizer(
+        clean_text=True,
+        handle_chinese_chars=bool(tokenizer.split_cjk),
+        strip_accents=tokenizer.strip_accents,
+        lowercase=tokenizer.lowercase,
+    )
+    seen: dict[str, str] = {}
+    for token in tokenizer.added_tokens:
+        content = token.content
+        found = normalizer.normalize_str(content) if token.normalized else content
+        reason = _reason_against(token, found, tokenizer)
+        if token.normalized and not reason and found in seen:
+            reason = f"is {seen[found]!r} after normalisation, which is an added token too"
+        if reason:
+            raise ValueError(
+                f"The added token {content!r} {reason}: the graph of a SavedModel cannot find it. "
+                "Leave it out of the tokenizer, or export the model without its tokenizer, and "
+                f"make ids in Python. Received: {tokenizer!r}"
+            )
+        seen |= {found: content} if token.normalized else {}
+
+
+def _reason_against(token: AddedToken, found: str, tokenizer: Tokenizer) -> str:
+    """Return why a graph cannot find an added token; "" if it can.
+
+    Args:
+        token: the token.
+        found: its text as it is searched, normalised or raw.
+        tokenizer: its tokenizer.
+    """
+    content = token.content
+    options = [name for name in ("lstrip", "rstrip", "single_word") if getattr(token, name)]
+    if options:
+        return f"has {options[0]}=True"
+    if "\n" in content or "\r" in content:
+        return "has a line break"
+    if not token.normalized:
+        return ""
+    if not found:
+        return "has no characters after normalisation"
+    # Normalisation puts spaces around Chinese characters, which a graph leaves out.
+    is_spaced = bool(tokenizer.split_cjk) and found.strip() != found
+    if content.strip() != content or (is_spaced and any(map(str.isspace, content))):
+        return "has a space at an end or beside a Chinese character"
+    if not content.isascii():
+        table = code_point_table(
+            lowercase=bool(tokenizer.lowercase),
+            strip_accents=bool(tokenizer.strip_accents),
+            split_cjk=bool(tokenizer.split_cjk),
+        )
+        if {ord(character) for character in found}.intersection(table.marks.tolist()):
+            return "has a combining mark, which normalisation may move"
+    return ""
