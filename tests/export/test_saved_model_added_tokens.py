@@ -99,18 +99,19 @@ def test_entities_and_answers(portable: bool, tmp_path: Path) -> None:
     task = _task(TokenClassifier, labels=["O", "B-X", "I-X"])
     export.saved_model(task, TOKENIZER, tmp_path / "tags", portable=portable)
     found = _outputs(tmp_path / "tags", TEXTS)
-    entities = Predictor(task, TOKENIZER).find_entities(TEXTS)
+    entities = Predictor(task, TOKENIZER).predict_entities(TEXTS)
+    assert sum(map(len, entities)) > 3
     for row, expected in enumerate(entities):
-        starts = found["starts"][row][: len(expected)].tolist()
-        assert starts == [entity.start for entity in expected]
+        got = [*zip(found["start"][row], found["end"][row], strict=True)][: len(expected)]
+        assert got == [(entity.start, entity.end) for entity in expected]
     task = _task(QuestionAnswerer)
     options = {"max_question": 6}
     export.saved_model(task, TOKENIZER, tmp_path / "qa", portable=portable, options=options)
     questions = ["the covid-19 cat", "a dog"]
     contexts = ["the COVID-19s sat on New York the mat a dog" * 2, "new york"]
     found = _outputs(tmp_path / "qa", contexts, questions)
-    answers = Predictor(task, TOKENIZER, **options).answer(questions, contexts)
-    assert [text.decode() for text in found["text"]] == [answer.text for answer in answers]
+    answers = Predictor(task, TOKENIZER, **options).predict_answers(questions, contexts)
+    assert [text.decode() for text in found["answer"]] == [answer.text for answer in answers]
 
 
 @pytest.mark.slow
