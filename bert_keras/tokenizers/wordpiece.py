@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import unicodedata
 from collections.abc import Iterable, Sequence
 from itertools import chain, pairwise
 from typing import TYPE_CHECKING, Any, TypedDict
@@ -17,7 +18,6 @@ from bert_keras.tokenizers.added_tokens import AddedToken, add_to
 from bert_keras.tokenizers.basic_tokenizer import (
     TEXT_END,
     WordSplitter,
-    code_point_table,
     without_surrogates,
 )
 from bert_keras.tokenizers.encoding import BERT
@@ -248,12 +248,6 @@ def _reason_against(token: AddedToken, found: str, tokenizer: Tokenizer) -> str:
     is_spaced = bool(tokenizer.split_cjk) and found.strip() != found
     if content.strip() != content or (is_spaced and any(map(str.isspace, content))):
         return "has a space at an end or beside a Chinese character"
-    if not content.isascii():
-        table = code_point_table(
-            lowercase=bool(tokenizer.lowercase),
-            strip_accents=bool(tokenizer.strip_accents),
-            split_cjk=bool(tokenizer.split_cjk),
-        )
-        if {ord(character) for character in found}.intersection(table.marks.tolist()):
-            return "has a combining mark, which normalisation may move"
+    if tokenizer.strip_accents and any(map(unicodedata.combining, found)):
+        return "has a combining mark, which normalisation may move"
     return ""

@@ -110,7 +110,7 @@ def test_entities_and_answers(portable: bool, tmp_path: Path) -> None:
     questions = ["the covid-19 cat", "a dog"]
     contexts = ["the COVID-19s sat on New York the mat a dog" * 2, "new york"]
     found = _outputs(tmp_path / "qa", contexts, questions)
-    answers = Predictor(task, TOKENIZER, **options).predict_answers(questions, contexts)
+    answers = Predictor(task, TOKENIZER).predict_answers(questions, contexts, **options)
     assert [text.decode() for text in found["answer"]] == [answer.text for answer in answers]
 
 
