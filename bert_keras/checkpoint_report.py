@@ -167,7 +167,9 @@ def _texts(model: Any, folder: Path) -> dict[str, np.ndarray] | None:
     except (DataError, ValueError, OSError):
         return None
     config = model.encoder.config if isinstance(model, Task) else model.config
-    if tokenizer.vocab_size > config.vocab_size:
+    try:
+        config.check_rows(tokenizer.vocab_size)
+    except ValueError:
         return None
     return _shaped(model, tokenizer(_TEXTS, max_length=min(_LENGTH, config.max_positions)))
 

@@ -33,6 +33,7 @@ from bert_keras.errors import (
     run_steps,
 )
 from bert_keras.tokenizers import Tokenizer, backend_files, files, tokenizer_config
+from bert_keras.tokenizers.added_tokens import ADDED_TOKENS
 from bert_keras.tokenizers.files import ENGINE, FILES, KNOWN
 
 TRAIN, USE = "Train", "Use a model"
@@ -228,7 +229,8 @@ def _tokenizer_files(source: Path, target: Path, format: str) -> str:  # noqa: A
     inner = tokenizer_config.encoder_folder(files.transformer_folder(source))
     # Lowercasing may be a setting of sentence-transformers, beside the tokenizer.
     is_lowercased = files.lowercases(inner)
-    names = [name for name in (*FILES, *backend_files.FILES) if (inner / name).is_file()]
+    known = *FILES, *backend_files.FILES, ADDED_TOKENS
+    names = [name for name in known if (inner / name).is_file()]
     if not names and not (inner / "assets").is_dir():
         return "none found"
     try:

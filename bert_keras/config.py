@@ -175,6 +175,22 @@ class BertConfig:
         """True if the attention adds a learned score for the distance of two tokens."""
         return self.position_embedding in ("relative_key", "relative_key_query")
 
+    def check_rows(self, num_entries: int) -> None:
+        """Raise `ValueError` unless the token table has a row for each entry of a tokenizer.
+
+        It may have more rows. Many published tables are padded to a multiple of 8 or 64.
+
+        Args:
+            num_entries: number of entries, `tokenizer.vocab_size`.
+        """
+        if num_entries > self.vocab_size:
+            raise ValueError(
+                f"The tokenizer has {num_entries} entries, the model's token table "
+                f"{self.vocab_size} rows. Take the tokenizer that the model was trained with; "
+                "after `add_tokens` or for a vocabulary that has grown, call "
+                f"model = model.resize_vocabulary({num_entries}) first."
+            )
+
     @property
     def unique_layers(self) -> int:
         """Number of blocks with weights of their own, `num_unique_layers` resolved."""

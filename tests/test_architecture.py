@@ -116,7 +116,10 @@ GRAPHS = {
     **dict.fromkeys(
         (
             *("export.graph", "export.runtimes.litert"),
-            *(f"tokenizers.tf_{part}" for part in ("basic_tokenizer", "tokenizer", "wordpiece")),
+            *(
+                f"tokenizers.tf_{part}"
+                for part in ("added_tokens", "basic_tokenizer", "tokenizer", "wordpiece")
+            ),
         ),
         _TENSORFLOW,
     ),

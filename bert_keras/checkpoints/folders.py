@@ -178,12 +178,14 @@ def load_encoder(
     load_weights: bool = True,
     allow_missing: str | Sequence[str] = (),
     plain: bool = False,
+    vocab_size: int | None = None,
     **options: Any,
 ) -> BertEncoder:
     """Open an encoder by its handle. `BertEncoder.from_preset` describes the arguments."""
     if not load_weights and presets.is_preset(handle):
-        return encoder_class(PRESETS[os.fspath(handle)], **options)
-    return make_encoder(
+        encoder = encoder_class(PRESETS[os.fspath(handle)], **options)
+        return encoder if vocab_size is None else encoder.resize_vocabulary(vocab_size)
+    encoder = make_encoder(
         encoder_class,
         open_checkpoint(
             handle, allow_pickle=allow_pickle, trust=trust, variant=variant, averages=averages
@@ -193,6 +195,7 @@ def load_encoder(
         plain=plain,
         **options,
     )
+    return encoder if vocab_size is None else encoder.resize_vocabulary(vocab_size)
 
 
 def load_task(
@@ -210,6 +213,7 @@ def load_task(
     new_head: bool = False,
     plain: bool = False,
     dtype: Any = None,
+    vocab_size: int | None = None,
     **options: Any,
 ) -> Any:
     """Open a task by its handle. `Task.from_preset` describes the arguments."""
@@ -217,7 +221,8 @@ def load_task(
         config = PRESETS[os.fspath(handle)]
         head_options = hugging_face.new_head_options(task_class.__name__, config)
         head_options |= new_heads.with_num_classes(task_class, options)
-        return task_class(encoder_class(config, dtype=dtype), **head_options)
+        task = task_class(encoder_class(config, dtype=dtype), **head_options)
+        return task if vocab_size is None else task.resize_vocabulary(vocab_size)
     tokenizer = options.pop("tokenizer", None)
     task = make_task(
         task_class,
@@ -233,7 +238,21 @@ def load_task(
         dtype=dtype,
         **options,
     )
-    return attach(task, handle, tokenizer)
+    if vocab_size is not None:
+        task = task.resize_vocabulary(vocab_size)
+    task = attach(task, handle, tokenizer)
+    if vocab_size is not None and task.tokenizer is None:
+        _check_rows_of_folder(task, handle)
+    return task
+
+
+def _check_rows_of_folder(task: Task, handle: str | Path) -> None:
+    """Raise `ValueError` where a task has too few rows for the tokenizer of its folder."""
+    try:
+        tokenizer = Tokenizer.from_preset(handle)
+    except (ValueError, ImportError):
+        return  # the folder has none that can be read
+    task.encoder.config.check_rows(tokenizer.vocab_size)
 
 
 def attach(task: Task, handle: str | Path, tokenizer: Tokenizer | None = None) -> Task:

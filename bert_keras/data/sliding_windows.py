@@ -183,10 +183,7 @@ def word_windows(
     Raises:
         ValueError: a row has no room for a piece beside the special tokens.
     """
-    text = " ".join(words)
-    ends = np.cumsum([len(word) + 1 for word in words])
-    pieces = Pieces.of(tokenizer, text)
-    owners = np.searchsorted(ends, pieces.starts, side="right")
+    pieces, owners = _pieces_of_words(tokenizer, words)
     room = max_length - tokenizer.scheme.num_added(1)
     if room < 1:
         raise ValueError(
@@ -205,9 +202,24 @@ def word_windows(
                 end = rest = first
             else:
                 rest = int(np.searchsorted(owners, word, side="right"))
-        ids, _, offset = add_special_tokens(tokenizer, pieces.ids[begin:end].tolist())
+        ids, _, offset = add_special_tokens(tokenizer, pieces[begin:end].tolist())
         numbers = np.full(len(ids), -1, np.int64)
         numbers[offset : offset + end - begin] = owners[begin:end]
         windows.append(WordWindow(source, ids, numbers))
         begin = rest
     return windows
+
+
+def _pieces_of_words(tokenizer: Tokenizer, words: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
+    """Return the ids of the pieces of words, int32 [pieces], and the word of each, int64 [pieces].
+
+    An added token such as "new york" must not take the pieces of the second word. So WordPiece with
+    such a token reads each word apart, as it is in the graph of a SavedModel.
+    """
+    added = [token.content for token in tokenizer.added_tokens if not token.special]
+    if tokenizer.lowercase is not None and any(len(token.split()) > 1 for token in added):
+        ids, lengths = tokenizer.ragged_ids(words)
+        return ids, np.repeat(np.arange(len(words)), lengths)
+    pieces = Pieces.of(tokenizer, " ".join(words))
+    ends = np.cumsum([len(word) + 1 for word in words])
+    return pieces.ids, np.searchsorted(ends, pieces.starts, side="right")

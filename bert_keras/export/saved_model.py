@@ -21,7 +21,7 @@ from bert_keras.inference import check_top_k
 from bert_keras.models import BertEncoder, Task, encoder_for
 from bert_keras.predictor import Predictor
 from bert_keras.tokenizers import Tokenizer
-from bert_keras.tokenizers.basic_tokenizer import require_word_piece
+from bert_keras.tokenizers.wordpiece import require_word_piece
 
 PREPROCESSOR, ENCODER = "preprocessor", "encoder"  # the two SavedModels of `tf_hub`
 _USUAL = 128  # tokens, the default of TensorFlow Hub's preprocessors

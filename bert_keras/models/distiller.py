@@ -329,11 +329,14 @@ def _check(student: Task, teacher: Task, temperature: float, alpha: float, hidde
             "student and teacher with crf=False. Received: crf=True"
         )
     configs = [task.encoder.config for task in (student, teacher)]
-    if configs[0].vocab_size != configs[1].vocab_size:
+    # A table may be padded. Equal tokenizers, which fit both tables, show that it is.
+    is_same = student.tokenizer is not None and student.tokenizer == teacher.tokenizer
+    if configs[0].vocab_size != configs[1].vocab_size and not is_same:
         raise ValueError(
-            "Student and teacher must read the same vocabulary. Make the student with the "
-            f"teacher's vocab_size. Received: vocab_size={configs[0].vocab_size} of the student, "
-            f"{configs[1].vocab_size} of the teacher"
+            "Student and teacher must read the same vocabulary. Give both the same tokenizer, or "
+            "make the student with the teacher's vocab_size. Received: "
+            f"vocab_size={configs[0].vocab_size} of the student, {configs[1].vocab_size} of the "
+            "teacher"
         )
     if hidden and configs[0].hidden_size != configs[1].hidden_size:
         raise ValueError(

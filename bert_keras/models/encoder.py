@@ -16,6 +16,7 @@ from bert_keras.layers.sharing import described, rebuilt
 from bert_keras.models import adaptation
 from bert_keras.models.base import DirectModel
 from bert_keras.models.encoder_layers import EncoderLayers, encoder_inputs, packed_inputs
+from bert_keras.models.vocabulary_size import ResizesVocabulary
 from bert_keras.models.with_tokenizer import AnswersTexts
 
 # The methods of `BertEncoder` that make a view. `from_config` calls no other one, because a config
@@ -112,7 +113,7 @@ class EncoderView(DirectModel):
 
 
 @keras.saving.register_keras_serializable(package="bert_keras")
-class BertEncoder(AnswersTexts, EncoderView):
+class BertEncoder(ResizesVocabulary, AnswersTexts, EncoderView):
     """A BERT-family encoder as a functional model: dictionaries in and out.
 
     Inputs, int32 [batch, length]: `token_ids`, `segment_ids` (0 first, 1 second segment; absent
@@ -351,7 +352,8 @@ class BertEncoder(AnswersTexts, EncoderView):
             trust: also read a SavedModel of one of Google's encoders from TensorFlow Hub or Kaggle.
                 Its variables are read, and its program is not run. `Task.from_preset` lists the
                 values that it lacks. A SavedModel of `export.tf_hub` needs no trust.
-            options: `hidden_states`, `attentions`, `dtype`, `name`; `variant` and `averages`, see
+            options: `hidden_states`, `attentions`, `dtype`, `name`; `vocab_size` for another number
+                of token rows, see `resize_vocabulary`; `variant` and `averages`, see
                 `load_checkpoint`; and `plain`: with plain=True adapters are merged, quantised
                 weights are floats and nothing is frozen, as other libraries read the folder.
                 Without it the model is as it was saved.

@@ -17,6 +17,7 @@ from bert_keras.models.encoder import BertEncoder
 from bert_keras.models.encoder_layers import encoder_inputs
 from bert_keras.models.task_views import ChunkedTask, PackedTask
 from bert_keras.models.text_fit import FitsText
+from bert_keras.models.vocabulary_size import ResizesVocabulary
 from bert_keras.tokenizers import Tokenizer
 
 LAST = "last"
@@ -89,7 +90,7 @@ def read_representation(encoded: dict, mix: ScalarMix | None = None) -> Any:
 # === Task ===
 
 
-class Task(EarlierNames, FitsText):
+class Task(EarlierNames, ResizesVocabulary, FitsText):
     """A functional model over an encoder, with a head. Abstract; every task class is final.
 
     A task is made from its encoder and options (JSON values) alone, and is saved as these.
@@ -224,6 +225,7 @@ class Task(EarlierNames, FitsText):
         allow_pickle: bool = False,
         trust: bool = False,
         dtype: Any = None,
+        vocab_size: int | None = None,
         **options: Any,
     ):
         """Open a checkpoint as this task.
@@ -255,6 +257,8 @@ class Task(EarlierNames, FitsText):
                 albert_config.json of Google's beside saved_model.pb takes precedence. A SavedModel
                 of `export.tf_hub` has all values and needs no trust.
             dtype: a Keras dtype policy; None for the global one.
+            vocab_size: number of rows of the token table, for a vocabulary that has grown; see
+                `resize_vocabulary`. None for that of the checkpoint.
             options: the task's own arguments, where the checkpoint does not have them; `variant`
                 and `averages`, see `load_checkpoint`; `plain`, see `BertEncoder.from_preset`. A
                 folder of another class, or with other arguments, is always read with plain=True,
@@ -278,6 +282,7 @@ class Task(EarlierNames, FitsText):
             allow_pickle=allow_pickle,
             trust=trust,
             dtype=dtype,
+            vocab_size=vocab_size,
             **options,
         )
 

@@ -41,7 +41,8 @@ _TABLE = (
     "is {last}. "
 )
 _TOKENS = _TABLE.replace("{table}", "token") + (
-    "Use the tokenizer that the model was trained with, or a model with a larger vocab_size."
+    "Use the tokenizer that the model was trained with, or after `add_tokens` a model with more "
+    "rows: model.resize_vocabulary(tokenizer.vocab_size)."
 )
 _SEGMENTS = _TABLE.replace("{table}", "segment") + "Number the segments from 0."
 _POSITIONS = _TABLE.replace("{table}", "position") + "Shorten the examples."

@@ -87,7 +87,7 @@ class WithTokenizer(AnswersTexts, VectorMethods):
                     "bert_keras.Tokenizer.from_preset(folder) opens one. "
                     f"Received: {type(tokenizer).__name__}"
                 )
-            check_tokenizer(tokenizer, self.encoder.config)
+            self.encoder.config.check_rows(tokenizer.vocab_size)
         self._tokenizer = tokenizer
         self.attach_to_parts()
 
@@ -200,17 +200,8 @@ def encoder_for(task: Any, tokenizer: Tokenizer) -> Any:
             "Expected a task or a BertEncoder, such as BertEncoder.from_preset(folder) opens. "
             f"Received: {type(task).__name__}"
         )
-    check_tokenizer(tokenizer, config)
+    config.check_rows(tokenizer.vocab_size)
     return encoder
-
-
-def check_tokenizer(tokenizer: Tokenizer, config: BertConfig) -> None:
-    """Raise `ValueError` where the tokenizer has ids for which the model has no vector."""
-    if tokenizer.vocab_size > config.vocab_size:
-        raise ValueError(
-            f"The tokenizer has {tokenizer.vocab_size} entries, the model's token table "
-            f"{config.vocab_size} rows. Take the tokenizer that the model was trained with."
-        )
 
 
 def checked_length(max_length: int | None, encoder: Any) -> int:

@@ -15,13 +15,13 @@ import tokenizers as hf
 from tokenizers import decoders, models, normalizers, pre_tokenizers, processors
 
 from bert_keras import file_io
+from bert_keras.tokenizers.added_tokens import NO_TEXT, AddedToken
 from bert_keras.tokenizers.basic_tokenizer import without_surrogates
 from bert_keras.tokenizers.encoding import Scheme, special_token_places
 
 WORD_START = "\u2581"  # SentencePiece's mark for a space
 _BYTE_SPACE = "\u0120"  # a space, as byte-level vocabularies write it
 _MARKS = (WORD_START, _BYTE_SPACE)
-_NO_TEXT = "\U0010ffff"  # a code point that is no character, so it occurs in no text
 
 
 class Engine:
@@ -33,6 +33,8 @@ class Engine:
 
     Attributes:
         vocabulary: all pieces; the position is the id.
+        num_pieces: number of entries without the added tokens that have new ids.
+        added: tokens that were added to the vocabulary, besides those of the scheme.
         plain: library tokenizer that treats "[MASK]" and the like in a text as ordinary text.
         marked: library tokenizer that recognises special tokens in a text.
         identity: text that is equal for two engines if they give the same ids.
@@ -51,18 +53,22 @@ class Engine:
             steps = [self.marked.post_processor, template(self.marked, scheme)]
             self.marked.post_processor = processors.Sequence([s for s in steps if s is not None])
             self.json = self.marked.to_str()
+        others = [t for t in content["added_tokens"] if t["content"] not in scheme.special_tokens]
+        self.added = tuple(AddedToken.of(token, "tokenizer.json") for token in others)
         self.plain = _without_special_tokens(content, scheme)
         ids = self.marked.get_vocab(with_added_tokens=True)
         self.vocabulary = tuple(sorted(ids, key=ids.__getitem__))
         if [ids[piece] for piece in self.vocabulary] != list(range(len(ids))):
             raise ValueError("a piece is there twice, or an id is missing")
+        of_model = self.marked.get_vocab_size(with_added_tokens=False)
+        self.num_pieces = len(ids) - sum(token.id >= of_model for token in self.added)
         self.identity = str((self.json, scheme))
         marks = [m for m in _MARKS if any(piece.startswith(m) for piece in self.vocabulary)]
         self._mark = marks[0] if marks else ""
         model = self.plain.model
         is_wordpiece = isinstance(model, models.WordPiece)
         self._continuation = model.continuing_subword_prefix if is_wordpiece else None
-        self._special = frozenset(scheme.special_tokens)
+        self._whole = frozenset((*scheme.special_tokens, *self.vocabulary[self.num_pieces :]))
 
     def text_ids(self, texts: Sequence[str]) -> list[list[int]]:
         """Return the ids of each text. Special tokens in a text are ordinary text."""
@@ -76,12 +82,20 @@ class Engine:
         return np.fromiter(chain.from_iterable(rows), np.int32, int(lengths.sum())), lengths
 
     def continues(self, piece: str) -> bool:
-        """Return whether a piece continues a word: it is neither special nor begins a word."""
-        if piece in self._special:
+        """Return whether a piece continues a word: it is not special, new or a word's begin."""
+        if piece in self._whole:
             return False
         if self._continuation is not None:
             return piece.startswith(self._continuation)
         return not piece.startswith(self._mark)
+
+    def with_added(self, added: Sequence[AddedToken]) -> Engine:
+        """Return the same tokenizer with other added tokens."""
+        content = json.loads(self.json)
+        special = [t for t in content["added_tokens"] if t["content"] in self.scheme.special_tokens]
+        tokens = [*special, *(token.json for token in added)]
+        content["added_tokens"] = sorted(tokens, key=lambda token: token["id"])
+        return Engine(json.dumps(content), self.scheme)
 
     @property
     def arguments(self) -> dict[str, Any]:
@@ -189,7 +203,7 @@ def _without_special_tokens(content: dict[str, Any], scheme: Scheme) -> hf.Token
 
     def spelled(piece: str) -> str:
         """Return the new name of a special piece; other pieces stay as they are."""
-        return f"{_NO_TEXT} {piece}" if piece in hidden else piece
+        return f"{NO_TEXT} {piece}" if piece in hidden else piece
 
     for token in added:
         token["content"] = spelled(token["content"])

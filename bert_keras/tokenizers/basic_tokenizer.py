@@ -16,15 +16,12 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from tokenizers import normalizers, pre_tokenizers
 from tokenizers.normalizers import Normalizer
 from tokenizers.pre_tokenizers import PreTokenizer
-
-if TYPE_CHECKING:
-    from bert_keras.tokenizers.tokenizer import Tokenizer
 
 # Kinds of table entries. Up to SPACE, an entry stands for one output code point.
 LETTER, MARK, ISOLATED, SPACE, EXPANSION, BARRIER, DROPPED = range(7)
@@ -206,15 +203,6 @@ def _canonical_ordering(
     swapped = np.array([a != b for a, b in zip(pairs, sorted_pairs, strict=True)])
     ranks = 1 + swapped.reshape(len(marks), len(marks)).sum(axis=1)
     return marks, ranks.tolist(), transparent
-
-
-def require_word_piece(tokenizer: Tokenizer) -> None:
-    """Raise `ValueError` for a tokenizer that is not WordPiece: it cannot run in a graph."""
-    if tokenizer.lowercase is None:
-        raise ValueError(
-            "Only WordPiece tokenizers have a graph: export the model without its tokenizer, and "
-            f"make ids in Python. Received: {tokenizer!r}"
-        )
 
 
 # === Words ===

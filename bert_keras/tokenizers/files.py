@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -18,13 +18,13 @@ from bert_keras.file_io import (
     read_object,
     refuse_unknown_keys,
 )
-from bert_keras.tokenizers import backend_files, tokenizer_config
+from bert_keras.tokenizers import added_tokens, backend_files, tokenizer_config
+from bert_keras.tokenizers.added_tokens import AddedToken
 from bert_keras.tokenizers.backends import Engine
 from bert_keras.tokenizers.encoding import BERT, ROLES, special_token_places
 from bert_keras.tokenizers.tokenizer_config import (
     CONFIG,
     MODEL_CONFIG,
-    MORE_TOKENS,
     SPECIAL_TOKENS_MAP,
     SWITCHES,
     TokenizerConfig,
@@ -196,7 +196,7 @@ ENGINE = "tokenizer.json"
 FILES = (VOCABULARY, ENGINE, CONFIG, SPECIAL_TOKENS_MAP)  # files that a WordPiece tokenizer writes
 # Files that a tokenizer folder of any family may have.
 KNOWN = (
-    *(*FILES, *tokenizer_config.FILES, MODEL_CONFIG),
+    *(*FILES, *tokenizer_config.FILES, MODEL_CONFIG, added_tokens.ADDED_TOKENS),
     *(*backend_files.FILES, *KERAS_HUB_FILES),
     *(MODULES, *SENTENCE_CONFIGS),
 )
@@ -239,6 +239,8 @@ def read_folder(folder: Path) -> dict[str, Any] | Engine:
     folder = transformer_folder(folder)
     config = TokenizerConfig.read(folder)
     source = _read_files(folder, config)
+    if not (folder / ENGINE).is_file():  # a tokenizer.json states its added tokens itself
+        source = _with_added(source, config)
     config.warn_of_class()
     return lowercased(source) if lowercases(folder) else source
 
@@ -255,6 +257,8 @@ def _read_files(folder: Path, config: TokenizerConfig) -> dict[str, Any] | Engin
         arguments = _read_engine(folder / ENGINE, content, config)
         if isinstance(arguments, Engine):
             return arguments
+        added = [token.content for token in arguments.get("added", ())]
+        config.check_added({*arguments["vocabulary"], *added})
         if vocabulary.is_file() and read_vocabulary(vocabulary) != arguments["vocabulary"]:
             raise ArtifactError(f"{vocabulary}: not the vocabulary of {ENGINE}. Remove one.")
     elif vocabulary.is_file():
@@ -281,20 +285,46 @@ def _read_files(folder: Path, config: TokenizerConfig) -> dict[str, Any] | Engin
     return arguments | config.switches()
 
 
+def _with_added(
+    source: dict[str, Any] | Engine, config: TokenizerConfig
+) -> dict[str, Any] | Engine:
+    """Add the tokens that the settings of a folder without tokenizer.json state.
+
+    Args:
+        source: arguments of `Tokenizer`, or an engine.
+        config: settings of the folder.
+
+    Raises:
+        ArtifactError: if the ids of these tokens do not follow those of the vocabulary.
+    """
+    if isinstance(source, Engine):
+        vocabulary, protected = source.vocabulary, source.scheme.special_tokens
+    else:
+        vocabulary, protected = source["vocabulary"], SPECIAL_TOKENS
+    added = config.added_tokens(vocabulary, protected)
+    if not added:
+        return source
+    return source.with_added(added) if isinstance(source, Engine) else {**source, "added": added}
+
+
 def write_folder(folder: Path, kind: WordPiece | Engine) -> None:
     """Write a tokenizer folder that transformers and the `tokenizers` library can open too."""
     scheme = kind.scheme
     roles = {f"{role}_token": getattr(scheme, role) for role in ROLES}
     texts = {ENGINE: kind.json, SPECIAL_TOKENS_MAP: json.dumps(roles, indent=2)}
     if isinstance(kind, WordPiece):
-        texts[VOCABULARY] = "\n".join(kind.vocabulary)
+        texts[VOCABULARY] = "\n".join(kind.pieces)
         switches = {SWITCHES[name]: value for name, value in kind.switches.items()}
-        config = {"tokenizer_class": "BertTokenizer", **switches}
+        config: dict[str, Any] = {"tokenizer_class": "BertTokenizer", **switches}
     else:
         # This class of transformers uses tokenizer.json unchanged. The classes of the families
         # rebuild parts of it.
         inputs = ["input_ids", *["token_type_ids"] * scheme.two_segments, "attention_mask"]
         config = {"tokenizer_class": "PreTrainedTokenizerFast", "model_input_names": inputs}
+    if kind.added:  # for readers of vocab.txt; those of tokenizer.json find them there too
+        config["added_tokens_decoder"] = {
+            str(token.id): {"content": token.content, **token.flags} for token in kind.added
+        }
     texts[CONFIG] = json.dumps({**config, **roles}, indent=2)
     folder.mkdir(parents=True, exist_ok=True)
     for name, text in texts.items():
@@ -305,19 +335,10 @@ def _check_wordpiece(config: TokenizerConfig) -> None:
     """Refuse settings of a vocab.txt folder that BERT's tokenizer does not have.
 
     Raises:
-        ArtifactError: if the folder states another class, more tokens or other special tokens.
+        ArtifactError: if the folder states another class or other special tokens.
     """
     if str(config.values.get("tokenizer_class", "")).startswith(_OTHERS):
         config.check_class(())
-    added_tokens = [*_part(config.values, "added_tokens_decoder").values()]
-    for name in MORE_TOKENS:
-        more = config.values.get(name) or ()
-        added_tokens += more.values() if is_object(more) else more
-    if extra := _added_tokens(added_tokens):
-        raise ArtifactError(
-            f"{config.path}: adds tokens of its own, which are looked for in a text only where "
-            f"there is a {ENGINE}. Received: {extra[:5]}. {_SAVE_ENGINE}"
-        )
     others = {r: t for r, t in config.tokens.items() if t != getattr(BERT, r)}
     if others:
         raise ArtifactError(
@@ -344,18 +365,18 @@ def _read_engine(
         "normalizer": {k: v for k, v in normalizer.items() if k not in switches.values()},
         "pre_tokenizer": _part(content, "pre_tokenizer"),
     }
-    added = content.get("added_tokens")
-    others = _added_tokens(added if is_array(added) else [])
+    added = _added_tokens(path, content)
     has_all = is_object(ids) and set(SPECIAL_TOKENS) <= ids.keys()
     has_own_tokens = any(token != getattr(BERT, role) for role, token in config.tokens.items())
     bert_places = {"separators": BERT.separators, "two_segments": BERT.two_segments}
     is_placed = special_token_places(content.get("post_processor")) not in ({}, bert_places)
-    if parts != _ENGINE_PARTS or others or not has_all or has_own_tokens or is_placed:
+    if parts != _ENGINE_PARTS or not has_all or has_own_tokens or is_placed:
         return backend_files.read_engine(path, content, config)
     ids = backend_files.check_ids(path, ids)
     vocabulary = sorted(ids, key=ids.__getitem__)
     check_vocabulary(vocabulary, str(path))
-    return {"vocabulary": vocabulary, **flags(path, normalizer, switches)}
+    more = {"added": added} if added_tokens.check_ids(added, vocabulary, path) else {}
+    return {"vocabulary": vocabulary, **more, **flags(path, normalizer, switches)}
 
 
 def _part(content: Mapping[str, Any], name: str) -> dict[str, Any]:
@@ -364,7 +385,8 @@ def _part(content: Mapping[str, Any], name: str) -> dict[str, Any]:
     return part if is_object(part) else {}
 
 
-def _added_tokens(tokens: Iterable[Any]) -> list[Any]:
-    """Return the tokens in a list of added tokens that are not special tokens of BERT."""
-    contents = [token.get("content") if is_object(token) else token for token in tokens]
-    return [content for content in contents if content not in SPECIAL_TOKENS]
+def _added_tokens(path: Path, content: Mapping[str, Any]) -> list[AddedToken]:
+    """Return the added tokens of a tokenizer.json that are not special tokens of BERT."""
+    items = content.get("added_tokens")
+    tokens = [AddedToken.of(item, str(path)) for item in (items if is_array(items) else [])]
+    return sorted((t for t in tokens if t.content not in SPECIAL_TOKENS), key=lambda t: t.id)

@@ -14,11 +14,12 @@ import numpy as np
 import tensorflow as tf
 
 from bert_keras.tokenizers import basic_tokenizer as cp
+from bert_keras.tokenizers.added_tokens import AddedToken
+from bert_keras.tokenizers.tf_added_tokens import TokenMatcher
 
-# A special token in the text becomes one code point of an extra page, beyond Unicode. Its other
-# characters become the tail code point, which is dropped.
+# A special or added token in the text becomes one code point of extra pages, beyond Unicode. Its
+# other characters become the last code point of these pages, which is dropped.
 _SPECIAL = cp.NUM_CODE_POINTS
-_SPECIAL_TAIL = cp.NUM_CODE_POINTS + cp.PAGE_SIZE - 1
 
 NO_SPECIAL = -1
 
@@ -52,21 +53,49 @@ class InGraphWords(tf.Module):
 
     Args:
         table: table of code points for the tokenizer's switches.
-        special_tokens: special tokens that can be recognised in a text. The only "[" of each must
-            be its first character.
+        tokens: special tokens and added tokens that can be recognised in a text.
     """
 
-    def __init__(self, table: cp.CodePointTable, special_tokens: Sequence[str]):
+    def __init__(self, table: cp.CodePointTable, tokens: Sequence[AddedToken]):
         super().__init__(name="words")
-        self._specials = tuple(special_tokens)
-        special_page = np.full((1, cp.PAGE_SIZE), cp.ISOLATED, np.int32)
-        special_page[0, -1] = cp.DROPPED
-        self._entries = tf.constant(np.concatenate([table.pages, special_page]).reshape(-1))
-        page_of = np.append(table.page_of, np.int32(len(table.pages)))
+        num_pages = len(tokens) // cp.PAGE_SIZE + 1
+        special = np.full((num_pages, cp.PAGE_SIZE), cp.ISOLATED, np.int32)
+        special[-1, -1] = cp.DROPPED
+        self._tail = _SPECIAL + special.size - 1
+        self._entries = tf.constant(np.concatenate([table.pages, special]).reshape(-1))
+        pages = np.arange(len(table.pages), len(table.pages) + num_pages, dtype=np.int32)
+        page_of = np.concatenate([table.page_of, pages])
         self._page_starts = tf.constant(page_of * np.int32(cp.PAGE_SIZE))
         self._expansions = tf.constant(table.expansions)
         self._expansion_starts = tf.constant(table.expansion_starts)
         self._marks, self._mark_ranks = tf.constant(table.marks), tf.constant(table.mark_ranks)
+        self._raw, self._normalized = self._matchers(tokens, with_specials=True)
+        self._plain_raw, self._plain_normalized = self._matchers(tokens, with_specials=False)
+
+    def _matchers(
+        self, tokens: Sequence[AddedToken], *, with_specials: bool
+    ) -> list[TokenMatcher | None]:
+        """Return matchers for raw and for normalised texts; None for no tokens."""
+        matchers: list[TokenMatcher | None] = []
+        for normalized in (False, True):
+            chosen = {
+                number: token.content
+                for number, token in enumerate(tokens)
+                if token.normalized == normalized and (with_specials or not token.special)
+            }
+            codes = [self._codes(text, normalized) for text in chosen.values()]
+            matchers.append(TokenMatcher(codes, [*chosen]) if chosen else None)
+        return matchers
+
+    def _codes(self, text: str, normalized: bool) -> list[int]:
+        """Return the code points of a token, as they are in raw or in normalised texts."""
+        points = [ord(character) for character in text]
+        if not normalized:
+            return points
+        with tf.init_scope():  # values are needed, also while a graph is traced
+            splits = tf.constant([0, len(points)], tf.int64)
+            codes, kinds, _, _ = self._normalize(tf.constant(points, tf.int32), [], splits)
+            return tf.where(kinds == cp.SPACE, ord(" "), codes).numpy().tolist()
 
     def __call__(
         self, texts: tf.Tensor, *, with_specials: bool = True, with_places: bool = False
@@ -75,50 +104,72 @@ class InGraphWords(tf.Module):
 
         Args:
             texts: UTF-8 strings [batch].
-            with_specials: whether to recognise special tokens in the texts.
+            with_specials: whether to recognise special tokens in the texts. Other added tokens
+                always are.
             with_places: whether to return `starts` and `ends`.
         """
         decoded = tf.strings.unicode_decode(texts, "UTF-8", errors="replace")
         points, splits = decoded.flat_values, decoded.row_splits
-        more = [tf.ragged.range(decoded.row_lengths()).flat_values] if with_places else []
-        if with_specials:
-            points = self._with_specials(points, splits)
-        characters, more, splits = _split(*self._normalize(points, more, splits))
+        more: _Columns = []
+        if with_places:
+            starts = tf.ragged.range(decoded.row_lengths()).flat_values
+            more = [starts, starts + 1]
+        raw = self._raw if with_specials else self._plain_raw
+        points, more, tails = self._replace(raw, points, more, splits)
+        points = tf.tensor_scatter_nd_update(
+            points, tails[:, tf.newaxis], tf.fill(tf.shape(tails), self._tail)
+        )
+        normalized = self._normalized if with_specials else self._plain_normalized
+        text = self._joined(normalized, self._normalize(points, more, splits))
+        characters, more, splits = _split(*text)
         first = tf.gather(characters.flat_values, characters.row_starts())
         words = Words(characters, tf.maximum(first - _SPECIAL, NO_SPECIAL), splits)
-        if not more:
-            return words
-        (starts,) = more
-        # A special token starts at its first character and has its whole length. `NO_SPECIAL` (-1)
-        # modulo the size selects the last entry, length 1.
-        lengths = tf.constant([*map(len, self._specials), 1], tf.int64)
-        number = tf.maximum(characters.flat_values - _SPECIAL, NO_SPECIAL) % tf.size(lengths)
-        return words._replace(starts=starts, ends=starts + tf.gather(lengths, number))
+        return words._replace(starts=more[0], ends=more[1]) if more else words
 
-    def _with_specials(self, points: tf.Tensor, splits: tf.Tensor) -> tf.Tensor:
-        """Replace special tokens in the raw text by their code points beyond Unicode.
-
-        Matches cannot overlap, because each token starts with its only "[".
+    def _replace(
+        self,
+        matcher: TokenMatcher | None,
+        points: tf.Tensor,
+        more: _Columns,
+        splits: tf.Tensor,
+    ) -> tuple[tf.Tensor, _Columns, tf.Tensor]:
+        """Replace added tokens by their code points beyond Unicode.
 
         Args:
+            matcher: finds the tokens; None for no tokens.
             points: code points [characters].
+            more: columns [characters]; the second one, the ends of places, is that of the token.
             splits: index of the first character of each text [texts + 1].
+
+        Returns:
+            Points and columns, and int64 [tails], the indices of all characters of tokens but the
+            first one of each.
         """
-        wanted = _code_points(self._specials)
-        lengths = tf.constant([len(token) for token in self._specials], tf.int64)
-        starts = tf.where(points == ord("["))[:, 0]
-        ends = tf.gather(splits, tf.searchsorted(splits, starts, side="right"))[:, tf.newaxis]
-        window = starts[:, tf.newaxis] + tf.range(wanted.shape[1], dtype=tf.int64)
-        candidates = tf.gather(points, tf.minimum(window, ends - 1))
-        candidates = tf.where(window < ends, candidates, -1)[:, tf.newaxis]
-        matches = tf.where(tf.reduce_all((candidates == wanted) | (wanted == 0), axis=-1))
-        heads, numbers = tf.gather(starts, matches[:, 0]), matches[:, 1]
-        tails = tf.ragged.range(heads + 1, heads + tf.gather(lengths, numbers)).flat_values
-        points = tf.tensor_scatter_nd_update(
-            points, heads[:, tf.newaxis], _SPECIAL + tf.cast(numbers, tf.int32)
-        )
-        return tf.tensor_scatter_nd_update(
-            points, tails[:, tf.newaxis], tf.fill(tf.shape(tails), _SPECIAL_TAIL)
+        if matcher is None:
+            return points, more, tf.zeros([0], tf.int64)
+        heads, ends, numbers = matcher(points, splits)
+        tails = tf.ragged.range(heads + 1, ends).flat_values
+        places = heads[:, tf.newaxis]
+        points = tf.tensor_scatter_nd_update(points, places, _SPECIAL + tf.cast(numbers, tf.int32))
+        if more:
+            last = tf.gather(more[1], ends - 1)
+            more = [more[0], tf.tensor_scatter_nd_update(more[1], places, last)]
+        return points, more, tails
+
+    def _joined(self, matcher: TokenMatcher | None, text: _Text) -> _Text:
+        """Replace added tokens in normalised texts, each by one character of kind ISOLATED."""
+        if matcher is None:
+            return text
+        points, kinds, more, splits = text
+        codes = tf.where(kinds == cp.SPACE, ord(" "), points)
+        codes, more, tails = self._replace(matcher, codes, more, splits)
+        kinds = tf.where(codes >= _SPECIAL, cp.ISOLATED, kinds)
+        is_tail = flags_at(tails, tf.size(codes))
+        kinds = tf.where(is_tail, cp.DROPPED, kinds)
+        return tf.cond(
+            tf.size(tails) > 0,
+            lambda: _without_dropped(codes, kinds, more, splits),
+            lambda: (codes, kinds, more, splits),
         )
 
     def _normalize(self, points: tf.Tensor, more: _Columns, splits: tf.Tensor) -> _Text:
@@ -232,11 +283,3 @@ def _count_to(splits: tf.Tensor, flags: tf.Tensor) -> tf.Tensor:
     """Return the number of True flags before each split: the splits of the flagged items alone."""
     count = tf.cumsum(tf.cast(flags, tf.int64))
     return tf.gather(tf.concat([[0], count], axis=0), splits)
-
-
-def _code_points(tokens: Sequence[str]) -> tf.Tensor:
-    """Return the code points of tokens, int32 [tokens, longest token], padded with 0."""
-    table = np.zeros((len(tokens), max(map(len, tokens))), np.int32)
-    for row, token in zip(table, tokens, strict=True):
-        row[: len(token)] = [ord(character) for character in token]
-    return tf.constant(table)

@@ -17,11 +17,13 @@ import numpy as np
 import tensorflow as tf
 
 from bert_keras.features import PADDING_MASK, SEGMENT_IDS, TOKEN_IDS
-from bert_keras.tokenizers.basic_tokenizer import code_point_table, require_word_piece
-from bert_keras.tokenizers.tf_basic_tokenizer import InGraphWords, Words
+from bert_keras.tokenizers.added_tokens import AddedToken
+from bert_keras.tokenizers.basic_tokenizer import code_point_table
+from bert_keras.tokenizers.tf_basic_tokenizer import NO_SPECIAL, InGraphWords, Words
 from bert_keras.tokenizers.tf_wordpiece import FastPieces, PortablePieces
 from bert_keras.tokenizers.tokenizer import Tokenizer
 from bert_keras.tokenizers.vocabulary import CONTINUATION, MAX_WORD_LENGTH, vocabulary_text
+from bert_keras.tokenizers.wordpiece import require_word_piece
 
 
 class InGraphTokenizer(tf.Module):
@@ -57,8 +59,11 @@ class InGraphTokenizer(tf.Module):
         self.pad_id, self.cls_id = tokenizer.pad_id, tokenizer.cls_id
         self.sep_id, self.mask_id = tokenizer.sep_id, tokenizer.mask_id
         # Besides the special tokens in texts, a word without pieces becomes the unknown token.
-        specials = [tokenizer.id_to_token(i) for i in tokenizer.special_ids]
-        unknown = tokenizer.id_to_token(tokenizer.unk_id)
+        specials = [
+            AddedToken(tokenizer.id_to_token(i), i, special=True, normalized=False)
+            for i in tokenizer.special_ids
+        ]
+        specials += tokenizer.added_tokens
         table = code_point_table(
             lowercase=tokenizer.lowercase,
             strip_accents=tokenizer.strip_accents,
@@ -68,7 +73,8 @@ class InGraphTokenizer(tf.Module):
         self._words = InGraphWords(table, specials)
         self._unknown = len(specials)
         pieces = PortablePieces if portable else FastPieces
-        self._pieces = pieces(tokenizer.vocabulary, [*specials, unknown])
+        vocabulary = tokenizer.vocabulary[: tokenizer.num_pieces]
+        self._pieces = pieces(vocabulary, [*(t.id for t in specials), tokenizer.unk_id])
         self._lengths = tf.constant(_lengths(tokenizer))
         self.vocabulary_file = tf.saved_model.Asset(_temporary_file(self, tokenizer.vocabulary))
         self._tokens = tf.lookup.StaticHashTable(
@@ -139,10 +145,12 @@ class InGraphTokenizer(tf.Module):
         with tf.device("CPU:0"):
             words = self._words(texts, with_specials=special_tokens_in_text, with_places=True)
             pieces = self._of_words(words)
-            # A special or unknown token stands for its whole word.
-            sizes = tf.gather(words.characters.row_lengths(), pieces.value_rowids())
+            # A special, added or unknown token stands for its whole word.
+            rows = pieces.value_rowids()
+            sizes = tf.gather(words.characters.row_lengths(), rows)
+            is_whole = tf.gather(words.special, rows) != NO_SPECIAL
             lengths = tf.gather(self._lengths, pieces.flat_values)
-            lengths = tf.where(lengths == 0, sizes, lengths)
+            lengths = tf.where(is_whole | (lengths == 0), sizes, lengths)
             first = tf.cumsum(lengths, exclusive=True)
             return (
                 _rows(pieces.flat_values, tf.gather(pieces.row_splits, words.splits)),

@@ -16,7 +16,7 @@ import numpy as np
 import tensorflow as tf
 
 from bert_keras.tokenizers.tf_basic_tokenizer import NO_SPECIAL
-from bert_keras.tokenizers.vocabulary import CONTINUATION, MAX_WORD_LENGTH
+from bert_keras.tokenizers.vocabulary import CONTINUATION, MAX_WORD_LENGTH, SPECIAL_TOKENS
 
 NOTHING = -1
 FIRST_ROOT, INNER_ROOT = 0, 1  # roots of the pieces that begin a word and that continue one
@@ -146,23 +146,28 @@ class FastPieces(tf.Module):
 
     Args:
         vocabulary: all pieces; the position is the id.
-        specials: special tokens that a word can be. The last is the token for unknown words.
+        special_ids: ids of special and added tokens that a word can be. Ids from len(vocabulary) on
+            are of added tokens. The last is of the token for unknown words.
 
     Raises:
         RuntimeError: if a vocabulary entry has more than 256 bytes, the limit of tensorflow-text.
     """
 
-    def __init__(self, vocabulary: Sequence[str], specials: Sequence[str]):
+    def __init__(self, vocabulary: Sequence[str], special_ids: Sequence[int]):
         import tensorflow_text
 
         super().__init__(name="pieces")
-        self._names = tf.constant(specials)
+        # tensorflow-text knows five special tokens and the unknown token, and no added tokens.
+        unknown, others = vocabulary[special_ids[-1]], special_ids[len(SPECIAL_TOKENS) : -1]
+        first = [vocabulary[index] for index in special_ids[: len(SPECIAL_TOKENS)]]
+        self._names = tf.constant([*first, *[unknown] * len(others), unknown])
+        self._special_ids = tf.constant(special_ids, tf.int32) if others else None
         self._wordpiece = tensorflow_text.FastWordpieceTokenizer(
             _matchable(vocabulary),
             suffix_indicator=CONTINUATION,
             max_bytes_per_word=MAX_WORD_LENGTH * _MAX_BYTES,
             token_out_type=tf.int32,
-            unknown_token=specials[-1],
+            unknown_token=unknown,
             no_pretokenization=True,
         )
 
@@ -178,7 +183,13 @@ class FastPieces(tf.Module):
         """
         spelled = tf.strings.unicode_encode(words, "UTF-8")
         names = tf.gather(self._names, tf.maximum(special, 0))
-        return self._wordpiece.tokenize(tf.where(special == NO_SPECIAL, spelled, names))
+        pieces = self._wordpiece.tokenize(tf.where(special == NO_SPECIAL, spelled, names))
+        if self._special_ids is None:
+            return pieces
+        whole = tf.where(special != NO_SPECIAL)[:, 0]  # each has one piece
+        places = tf.gather(pieces.row_splits, whole)[:, tf.newaxis]
+        ids = tf.gather(self._special_ids, tf.gather(special, whole))
+        return pieces.with_flat_values(tf.tensor_scatter_nd_update(pieces.flat_values, places, ids))
 
 
 def _matchable(vocabulary: Sequence[str]) -> list[str]:
@@ -201,13 +212,13 @@ class PortablePieces(tf.Module):
     that continues from there. Arguments and calls are those of `FastPieces`.
     """
 
-    def __init__(self, vocabulary: Sequence[str], specials: Sequence[str]):
+    def __init__(self, vocabulary: Sequence[str], special_ids: Sequence[int]):
         super().__init__(name="pieces")
         trie = vocabulary_trie(vocabulary)
         self._characters = tf.constant(trie.characters)
         self._bases, self._parents = tf.constant(trie.bases), tf.constant(trie.parents)
         self._ids = tf.constant(trie.ids)
-        self._special_ids = tf.constant([vocabulary.index(name) for name in specials], tf.int32)
+        self._special_ids = tf.constant(special_ids, tf.int32)
 
     def __call__(self, words: tf.RaggedTensor, special: tf.Tensor) -> tf.RaggedTensor:
         """Return the ids of words; see `FastPieces`."""

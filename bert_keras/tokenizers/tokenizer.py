@@ -11,7 +11,7 @@ from typing import Any, Literal, Never, final
 import numpy as np
 
 from bert_keras import presets
-from bert_keras.tokenizers import files
+from bert_keras.tokenizers import added_tokens, files
 from bert_keras.tokenizers.backends import Engine
 from bert_keras.tokenizers.basic_tokenizer import list_of_texts, without_surrogates
 from bert_keras.tokenizers.encoding import Encoding, assemble, kept_lengths, pad
@@ -34,7 +34,9 @@ class Tokenizer:
         split_cjk: make every Chinese character a word.
 
     Attributes:
-        vocabulary: all pieces.
+        vocabulary: all pieces, then added tokens.
+        added_tokens: the tokens of `add_tokens` and of the folder, besides those of `scheme`.
+        num_pieces: number of entries without the added tokens that have new ids.
         scheme: special tokens and their places around texts.
         lowercase: value of the argument, like `strip_accents` and `split_cjk`. They are None for
             byte-level BPE and SentencePiece, whose files define the normalisation.
@@ -69,6 +71,9 @@ class Tokenizer:
         """Set all attributes from the WordPiece model or the engine that does the work."""
         self._kind = kind
         self.vocabulary, self.scheme = kind.vocabulary, kind.scheme
+        self.added_tokens = kind.added
+        self.num_pieces = kind.num_pieces
+        self._added_ids = frozenset(token.id for token in kind.added)
         switches = kind.switches if isinstance(kind, WordPiece) else {}
         names = "lowercase", "strip_accents", "split_cjk"
         self.lowercase, self.strip_accents, self.split_cjk = map(switches.get, names)
@@ -144,7 +149,9 @@ class Tokenizer:
         """
         source = files.read_folder(presets.resolve_handle(handle, files.KNOWN))
         if not isinstance(source, Engine):
-            return cls(**source | switches)
+            self = cls.__new__(cls)
+            self._use(WordPiece(**source | switches))
+            return self
         if switches:
             raise ValueError(
                 f"Only WordPiece takes {', '.join(switches)}; here the file says what is done. "
@@ -155,6 +162,36 @@ class Tokenizer:
     def save_to_preset(self, directory: str | os.PathLike[str]) -> None:
         """Write a folder from which this class and transformers open the same tokenizer."""
         files.write_folder(Path(directory), self._kind)
+
+    def add_tokens(self, tokens: Sequence[str], *, special: bool = False) -> Tokenizer:
+        """Return a NEW tokenizer with more tokens; this one stays as it is. Assign the result.
+
+        The ids are those of transformers' `add_tokens`: new tokens get the next ids. A token that
+        is a piece of the vocabulary keeps its id, and is from now on matched like an added token.
+        Added tokens are found anywhere in a text, also in the middle of a word, before the model
+        splits words. The model needs a row for each entry: `model.resize_vocabulary(vocab_size)`.
+
+        Args:
+            tokens: new tokens. Special tokens of the tokenizer are left out.
+            special: False for words: they are compared after normalisation, so an uncased
+                tokenizer finds "COVID-19" in "covid-19". True for tokens such as "[E1]", which are
+                matched as they are written. Like "[MASK]", they are ordinary text for `text_ids`,
+                for `special_tokens_in_text=False`, and so for entities, questions and corpora.
+
+        Raises:
+            TypeError: if `tokens` is one string, or a token is not a string.
+            ValueError: if a token is empty or has a lone surrogate.
+        """
+        added = added_tokens.extended(
+            self.added_tokens,
+            {token: index for index, token in enumerate(self.vocabulary)},
+            tokens,
+            special=special,
+            protected=self.scheme.special_tokens,
+        )
+        grown = type(self).__new__(type(self))
+        grown._use(self._kind.with_added(added))
+        return grown
 
     def token_to_id(self, token: str) -> int | None:
         """Return the id of a piece; None if it is not in the vocabulary."""
@@ -199,7 +236,11 @@ class Tokenizer:
         num_added = self.scheme.num_added(len(parts)) if add_special_tokens else 0
         kept = kept_lengths([len(part) for part in parts], max_length, num_added)
         added = (self.cls_id, self.sep_id) if add_special_tokens else None
-        return assemble(parts, kept, self.scheme, added)
+        encoding = assemble(parts, kept, self.scheme, added)
+        for place, index in enumerate(encoding.ids if self.added_tokens else ()):
+            if index in self._added_ids:  # the library shows the normalised text
+                encoding.tokens[place] = self.vocabulary[index]
+        return encoding
 
     def __call__(
         self,

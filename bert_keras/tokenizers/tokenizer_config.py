@@ -5,12 +5,26 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import warnings
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from bert_keras.errors import ArtifactError
-from bert_keras.file_io import is_object, read_object, refuse_unknown_keys, warn_of_unknown_keys
+from bert_keras.file_io import (
+    is_array,
+    is_object,
+    read_object,
+    refuse_unknown_keys,
+    warn_of_unknown_keys,
+)
+from bert_keras.tokenizers.added_tokens import (
+    MORE_TOKENS,
+    AddedToken,
+    check_ids,
+    extended,
+    more_tokens,
+    read_added_tokens,
+)
 from bert_keras.tokenizers.encoding import ROLES
 from bert_keras.tokenizers.vocabulary import read_vocabulary
 
@@ -65,8 +79,6 @@ REQUIRED: Mapping[str, tuple[Any, ...]] = {
     "add_eos_token": (None, True),
     "model_specific_special_tokens": (None, {}),
 }
-# Keys with further special tokens. A tokenizer.json has them among its added tokens.
-MORE_TOKENS = ("additional_special_tokens", "extra_special_tokens")
 _HONOURED = (
     *SWITCHES.values(),
     *("tokenizer_class", "auto_map", "added_tokens_decoder", "add_prefix_space", "keep_accents"),
@@ -84,11 +96,15 @@ class TokenizerConfig:
         path: path of tokenizer_config.json, for messages.
         values: parsed tokenizer_config.json; {} if there is none.
         tokens: role -> special token, for the roles that the files state.
+        added: id -> added token, from tokenizer_config.json and added_tokens.json.
+        more: further special tokens, which may have no id yet.
     """
 
     path: Path
     values: Mapping[str, Any]
     tokens: Mapping[str, str]
+    added: Mapping[int, AddedToken] = dataclasses.field(default_factory=dict[int, AddedToken])
+    more: tuple[str, ...] = ()
 
     @classmethod
     def read(cls, folder: Path) -> TokenizerConfig:
@@ -99,17 +115,56 @@ class TokenizerConfig:
         """
         tokens: dict[str, str] = {}
         values: dict[str, Any] = {}
+        more: dict[str, None] = {}  # in order
         for name in (SPECIAL_TOKENS_MAP, CONFIG):  # the second file takes precedence
             if (folder / name).is_file():
                 values = read_object(folder / name)
                 tokens |= _tokens(folder / name, values)
                 _check_keys(folder / name, values)
+                more |= dict.fromkeys(more_tokens(folder / name, values))
         has_config = (folder / CONFIG).is_file()
         values = values if has_config else {}
         model = folder / MODEL_CONFIG
         if values.get("tokenizer_class") is None and model.is_file():
             values = {**values, "tokenizer_class": read_object(model).get("tokenizer_class")}
-        return cls(folder / CONFIG, values, tokens)
+        added = read_added_tokens(folder, folder / CONFIG, values, more)
+        return cls(folder / CONFIG, values, tokens, added, tuple(more))
+
+    def added_tokens(
+        self, vocabulary: Sequence[str], protected: Collection[str]
+    ) -> tuple[AddedToken, ...]:
+        """Return the added tokens of a folder without tokenizer.json, ordered by id.
+
+        Args:
+            vocabulary: pieces of the model; the position is the id.
+            protected: special tokens of the tokenizer, which are no added tokens.
+
+        Raises:
+            ArtifactError: if the ids do not follow those of the vocabulary.
+        """
+        added = [token for token in self.added.values() if token.content not in protected]
+        added.sort(key=lambda token: token.id)
+        if not check_ids(added, vocabulary, self.path) and not self.more:
+            return ()
+        ids = {token: index for index, token in enumerate(vocabulary)}
+        ids |= {token.content: token.id for token in added}
+        return extended(added, ids, self.more, special=True, protected=protected)
+
+    def check_added(self, known: Collection[str]) -> None:
+        """Refuse settings that state added tokens which the tokenizer.json lacks.
+
+        Args:
+            known: all entries of the tokenizer.json.
+
+        Raises:
+            ArtifactError: if there are such tokens.
+        """
+        stated = [*(token.content for token in self.added.values()), *self.more]
+        if lacking := [token for token in stated if token not in known]:
+            raise ArtifactError(
+                f"{self.path}: states added tokens that the tokenizer.json lacks. Received: "
+                f"{lacking[:5]}. Save the tokenizer again with a fast class of transformers."
+            )
 
     def warn_of_class(self) -> None:
         """Warn of an unknown tokenizer class, and of code in the folder, which is not run."""
@@ -227,6 +282,7 @@ _ENCODER = "encoder"  # folder of the encoder in an exported pair of preprocesso
 # Both files, as seen from the encoder's folder and from the folder of the pair.
 FILES = tuple(f"{start}{name}" for start in ("", f"{_ENCODER}/") for name in (FILE, VOCABULARY))
 _DIGEST = "vocabulary_sha256"
+_ADDED = "added_tokens"  # only where there are some; the last lines of the vocabulary are theirs
 _KEYS = (
     *("format", "class", "options", "config", "tokenizer", "variables", "mlm_variables"),
     *("adapters", "quantization"),
@@ -283,7 +339,11 @@ def describe(tokenizer: Any, vocabulary: bytes) -> dict[str, Any]:
         vocabulary: content of its vocab.txt.
     """
     switches = {name: getattr(tokenizer, name) for name in TF_HUB_SWITCHES}
-    return {**switches, _DIGEST: hashlib.sha256(vocabulary).hexdigest()}
+    values = {**switches, _DIGEST: hashlib.sha256(vocabulary).hexdigest()}
+    if tokenizer.added_tokens:
+        added = [token.json for token in tokenizer.added_tokens]
+        values[_ADDED] = {"num_pieces": tokenizer.num_pieces, "tokens": added}
+    return values
 
 
 def read_tokenizer(folder: Path) -> dict[str, Any]:
@@ -294,7 +354,7 @@ def read_tokenizer(folder: Path) -> dict[str, Any]:
         DataError: if the vocabulary is not valid. The message names file and line.
     """
     path, values = folder / FILE, read(folder)["tokenizer"]
-    if set(values) != {*TF_HUB_SWITCHES, _DIGEST}:
+    if set(values) - {_ADDED} != {*TF_HUB_SWITCHES, _DIGEST}:
         raise ArtifactError(
             f"{path}: `tokenizer` must have the keys {', '.join((*TF_HUB_SWITCHES, _DIGEST))}. "
             f"Received: {', '.join(map(str, values)) or 'none'!s:.200}. {TAKE_A_WHOLE_ONE}"
@@ -307,4 +367,11 @@ def read_tokenizer(folder: Path) -> dict[str, Any]:
             f"{folder / VOCABULARY}: not the vocabulary that was exported (sha256 {digest[:12]}…, "
             f"{FILE} says {values[_DIGEST]!s:.12}…). {TAKE_A_WHOLE_ONE}"
         )
-    return {"vocabulary": pieces, **switches}
+    if (more := values.get(_ADDED)) is None:
+        return {"vocabulary": pieces, **switches}
+    require_object(path, _ADDED, more)
+    size, tokens = more.get("num_pieces"), more.get("tokens")
+    added = [AddedToken.of(token, str(path)) for token in (tokens if is_array(tokens) else [])]
+    pieces = pieces[: size if type(size) is int else 0]
+    check_ids(added, pieces, path)
+    return {"vocabulary": pieces, "added": added, **switches}

@@ -285,7 +285,7 @@ def _prepare(recipe: PretrainRecipe, folder: PretrainFolder) -> None:
 def evaluation_batches(
     recipe: PretrainRecipe, examples: PretrainingExamples | PackedExamples
 ) -> int:
-    """Return the number of batches of validation examples that are measured."""
+    """Return the number of measured batches of validation examples."""
     return min(math.ceil(recipe.eval_examples / recipe.batch_size), examples.num_batches(0))
 
 
@@ -347,15 +347,17 @@ def _task_of_checkpoint(recipe: PretrainRecipe, vocab_size: int, *, load_weights
             allow_unused=_HEADS,
             **options,
         )
+        task.encoder.config.check_rows(vocab_size)
     except ArtifactError:
         raise
     except ValueError as error:
         raise UsageError(f"init_checkpoint={recipe.init_checkpoint}: {error}") from error
-    config = task.encoder.config
-    if config.vocab_size != vocab_size or recipe.sequence_length > config.max_positions:
+    positions = task.encoder.config.max_positions
+    least = vocab_size if task.tokenizer is None else task.tokenizer.vocab_size
+    if vocab_size < least or recipe.sequence_length > positions:
         raise UsageError(
-            f"init_checkpoint={recipe.init_checkpoint} has {config.vocab_size} tokens and "
-            f"{config.max_positions} positions. Received: a vocabulary of {vocab_size}, "
+            f"init_checkpoint={recipe.init_checkpoint} has a vocabulary of {least} and "
+            f"{positions} positions. Received: a vocabulary of {vocab_size}, "
             f"sequence_length={recipe.sequence_length}. Give vocab= of the checkpoint, or a "
             "smaller sequence_length="
         )
@@ -364,8 +366,7 @@ def _task_of_checkpoint(recipe: PretrainRecipe, vocab_size: int, *, load_weights
 
 def _new_task(recipe: PretrainRecipe, vocab_size: int) -> Task:
     """Build the task of the recipe's loss with new weights."""
-    sizes = recipe.sizes()
-    config = sizes.replace(
+    config = (sizes := recipe.sizes()).replace(
         vocab_size=vocab_size,
         dropout=recipe.dropout,
         attention_dropout=recipe.attention_dropout,
@@ -384,16 +385,15 @@ def _new_task(recipe: PretrainRecipe, vocab_size: int) -> Task:
 def start_from_frequencies(task: Task, log_shares: np.ndarray) -> None:
     """Set the output bias of a new MLM head to the log frequencies of the tokens.
 
-    This is the best prediction without context. A bias of zeros spends hundreds of steps on
-    learning it, which pushes all rows of the token table in one direction. A head whose bias is
-    not zero was trained before and is not changed.
+    This is the best prediction without context. A bias of zeros takes hundreds of steps to learn
+    it, which push all rows of the token table in one direction. A trained bias is not changed.
 
     Args:
         task: a new model with an MLM head.
-        log_shares: as `log_shares` returns them; -inf is replaced by the lowest finite value.
+        log_shares: as of `log_shares`; -inf and padded rows get the lowest finite value.
     """
     if np.any(keras.ops.convert_to_numpy(task.mlm.bias)):
         return
-    lowest = log_shares[np.isfinite(log_shares)].min()
-    bias = np.maximum(log_shares, lowest)
+    bias = np.full(task.mlm.bias.shape[0], log_shares[np.isfinite(log_shares)].min())
+    bias[: len(log_shares)] = np.maximum(log_shares, bias[0])
     task.mlm.bias.assign((bias - bias.mean()).astype(np.float32))  # a softmax ignores the mean

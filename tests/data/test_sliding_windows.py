@@ -260,3 +260,13 @@ def test_what_leaves_no_room() -> None:
         question_windows(CASED, 0, np.arange(5), context, max_length=20, stride=0)
     with pytest.raises(ValueError, match=r"max_length=2 leaves no room for words. .* at least 3"):
         word_windows(CASED, 0, ["hello"], max_length=2)
+
+
+def test_an_added_token_with_a_space_takes_no_second_word() -> None:
+    """Words are read apart, so that each keeps a piece for its tag."""
+    tokenizer = CASED.add_tokens(["the want", "wanted"])
+    words = ["the", "want", "wanted", "the wants"]
+    (window,) = word_windows(tokenizer, 0, words, max_length=20)
+    assert set(window.words.tolist()) == {-1, 0, 1, 2, 3}
+    token = tokenizer.token_to_id("the want")
+    assert window.ids.index(token) == window.words.tolist().index(3)

@@ -53,10 +53,7 @@ def test_roles_that_the_config_gives(copy):
 
 
 def test_wordpiece_with_tokens_of_its_own(transformers, tmp_path):
-    """A WordPiece with added tokens finds them within a text, as transformers does.
-
-    BERT's own tokenizer does not look for them, so that the backend must do it.
-    """
+    """A WordPiece with added tokens finds them within a text, as transformers does."""
     Tokenizer(VOCABULARY).save_to_preset(tmp_path)
     theirs = transformers.BertTokenizer.from_pretrained(tmp_path)
     theirs.add_tokens(["<entity>"])
@@ -67,7 +64,7 @@ def test_wordpiece_with_tokens_of_its_own(transformers, tmp_path):
     assert ours.encode(text, "hello").ids == theirs(text, "hello")["input_ids"]
     assert len(VOCABULARY) in ours.text_ids([text])[0]
     assert ours.continuation[VOCABULARY.index("##ing")]
-    assert ours.lowercase is None
+    assert ours.lowercase
 
 
 def test_wordpiece_that_cleans_otherwise(tmp_path):

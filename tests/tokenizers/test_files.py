@@ -130,7 +130,7 @@ def test_bad_vocabulary(content, message, tmp_path):
         ({"do_lower_case": "no"}, "do_lower_case must be true or false. Received: 'no'"),
         ({"do_lower_case": None}, "do_lower_case must be true or false. Received: None"),
         ({"tokenizer_class": "BertJapaneseTokenizer"}, "needs another tokenizer"),
-        ({"added_tokens_decoder": {"9": {"content": "<x>"}}}, r"adds tokens .*\['<x>'\]"),
+        ({"added_tokens_decoder": {"9": {"content": "<x>"}}}, r"ids of added .*'<x>', 9"),
     ],
 )
 def test_bad_config(config, message, tmp_path):
@@ -150,7 +150,8 @@ def test_bad_config(config, message, tmp_path):
         ("model", {"vocab": {"[PAD]": 0, "[UNK]": 2}}, "must be 0, 1, 2"),
         ("model", {"vocab": ["[PAD]"]}, "not a tokenizer: "),
         ("model", ["a", "list"], "not a tokenizer: "),
-        ("added_tokens", [{"id": 9, "content": "<x>"}], "not a tokenizer: "),
+        ("added_tokens", [{"id": 9, "content": "<x>"}], r"ids of added .*'<x>', 9"),
+        ("added_tokens", [{"content": "<x>"}], "an added token must have content, id"),
         ("normalizer", {"lowercase": 1}, "lowercase must be true or false. Received: 1"),
         ("pre_tokenizer", {"type": "Unheard"}, "not a tokenizer: "),
     ],

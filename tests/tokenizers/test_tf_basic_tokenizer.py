@@ -6,6 +6,7 @@ from itertools import pairwise
 
 import pytest
 
+from bert_keras.tokenizers.added_tokens import AddedToken
 from bert_keras.tokenizers.basic_tokenizer import code_point_table
 from bert_keras.tokenizers.vocabulary import SPECIAL_TOKENS
 
@@ -22,7 +23,11 @@ HIGH, LOW = "\U0001d16d", "\u1b44"  # These are spacing marks of the combining c
 @pytest.fixture(scope="module")
 def words() -> InGraphWords:
     table = code_point_table(lowercase=True, strip_accents=True, split_cjk=True)
-    return InGraphWords(table, SPECIAL_TOKENS)
+    tokens = [
+        AddedToken(token, index, special=True, normalized=False)
+        for index, token in enumerate(SPECIAL_TOKENS)
+    ]
+    return InGraphWords(table, tokens)
 
 
 def split(words: InGraphWords, texts: list[str]) -> list[list[str]]:

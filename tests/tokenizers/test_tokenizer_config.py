@@ -112,14 +112,17 @@ def test_what_changes_ids_is_refused(key: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("key", MORE_TOKENS)
-def test_more_tokens_need_a_tokenizer_json(key: str, tmp_path: Path) -> None:
+def test_more_special_tokens_are_added(key: str, tmp_path: Path) -> None:
     for value in (None, [], {}, ["[CLS]"]):
-        Tokenizer.from_preset(_folder(tmp_path, **{key: value}))
+        assert not Tokenizer.from_preset(_folder(tmp_path, **{key: value})).added_tokens
     for value in (["[NEW]"], {"new": "[NEW]"}, [{"content": "[NEW]"}]):
-        with pytest.raises(ArtifactError, match="adds tokens of its own"):
+        tokenizer = Tokenizer.from_preset(_folder(tmp_path, **{key: value}))
+        (token,) = tokenizer.added_tokens
+        assert tokenizer.encode("[NEW]").ids[1] == token.id == tokenizer.vocab_size - 1
+        assert token.special
+    for value in ("[NEW]", [3], [{"text": "[NEW]"}]):
+        with pytest.raises(ArtifactError, match=f"{key} must be a list"):
             Tokenizer.from_preset(_folder(tmp_path, **{key: value}))
-    with pytest.raises(ArtifactError, match=f"{key} must be a list"):
-        Tokenizer.from_preset(_folder(tmp_path, **{key: "[NEW]"}))
 
 
 def test_an_unknown_key_and_code_of_the_folders_own_are_warned_of(tmp_path: Path) -> None:

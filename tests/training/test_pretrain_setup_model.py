@@ -146,6 +146,23 @@ def test_going_on_from_a_checkpoint(begun: Path, loss: str) -> None:
     np.testing.assert_array_equal(keras.ops.convert_to_numpy(task.mlm.bias), bias)
 
 
+def test_going_on_from_a_padded_table(begun: Path) -> None:
+    """A table with more rows than the vocabulary has entries is trained on, and stays as it is."""
+    before = load_checkpoint(begun).resize_vocabulary(64)
+    before.mlm.bias.assign(np.zeros(64))
+    before.save_to_preset(begun)
+    asked = recipe(init_checkpoint=str(begun), loss="mlm", sequence_length=32)
+    assert plan(asked).vocab_size == 50
+    task = build_task(asked, 50)
+    assert task.encoder.config.vocab_size == 64
+    start_from_frequencies(task, np.append(-np.inf, np.linspace(-5, -1, 49)))
+    bias = keras.ops.convert_to_numpy(task.mlm.bias)
+    assert np.ptp(bias[50:]) == 0.0
+    assert bias[50] == bias[0] == bias.min() < bias[49]
+    # A token that was added later takes a padded row.
+    assert build_task(asked, 51).encoder.config.vocab_size == 64
+
+
 def test_going_on_from_a_name_of_a_preset(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """`init_checkpoint=` accepts a preset name: it opens the published weights and vocabulary."""
     hub.offline_cache(tmp_path, monkeypatch)
@@ -171,8 +188,10 @@ def test_heads_that_a_checkpoint_has_not_are_new(tmp_path: Path) -> None:
 
 
 def test_a_checkpoint_that_does_not_fit(begun: Path) -> None:
-    with pytest.raises(UsageError, match=r"has 50 tokens and 64 positions\. .* of 60"):
+    with pytest.raises(UsageError, match=r"has 60 entries, .* table 50 rows\. .*resize_vocab"):
         build_task(recipe(init_checkpoint=str(begun), loss="mlm", sequence_length=32), 60)
+    with pytest.raises(UsageError, match=r"a vocabulary of 50 and 64 positions\. .* of 40"):
+        build_task(recipe(init_checkpoint=str(begun), loss="mlm", sequence_length=32), 40)
     with pytest.raises(UsageError, match="sequence_length=128"):
         build_task(recipe(init_checkpoint=str(begun), loss="mlm"), 50)
     with pytest.raises(UsageError, match="loss must be mlm, nsp or sop with init_checkpoint="):
