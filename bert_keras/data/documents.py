@@ -23,7 +23,7 @@ from typing import Any, cast
 
 from bert_keras import file_io
 from bert_keras.errors import DataError
-from bert_keras.tokenizers.vocabulary import Progress, no_progress
+from bert_keras.tokenizers.word_counts import Progress, no_progress
 
 ENDINGS = (".txt", ".jsonl", ".gz")  # of the files that are taken from a folder
 MAX_LINE = 2**27  # characters

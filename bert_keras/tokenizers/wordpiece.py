@@ -14,7 +14,8 @@ from tokenizers import decoders, models, normalizers, pre_tokenizers
 from bert_keras.tokenizers import backends
 from bert_keras.tokenizers.basic_tokenizer import WordSplitter
 from bert_keras.tokenizers.encoding import BERT
-from bert_keras.tokenizers.vocabulary import CONTINUATION, MAX_WORD_LENGTH, check_vocabulary
+from bert_keras.tokenizers.vocabulary import CONTINUATION, check_vocabulary
+from bert_keras.tokenizers.vocabulary_coverage import MAX_WORD_LENGTH
 from bert_keras.tokenizers.word_cache import LongestMatch, WordTable
 
 
