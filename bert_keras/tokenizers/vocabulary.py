@@ -144,33 +144,39 @@ def learn_vocabulary(
             return vocabulary, coverage
         if len(words) == len(counts):
             break
-    raise DataError(
-        f"the corpus ({coverage.words:,} words, {len(counts):,} different) gives at most "
-        f"{len(vocabulary):,} vocabulary entries. Received: vocab_size={vocab_size:,}. "
-        + _cure(counts, len(words), len(vocabulary), coverage)
-    )
+    raise DataError(_too_few(counts, words, vocabulary, vocab_size, coverage))
 
 
-def _cure(counts: Counter[str], spelled: int, entries: int, coverage: Coverage) -> str:
-    """Return the sentences that say why a corpus gives too few entries, and what to do.
+def _too_few(
+    counts: Counter[str],
+    spelled: dict[str, int],
+    vocabulary: list[str],
+    vocab_size: int,
+    coverage: Coverage,
+) -> str:
+    """Return the message on a vocabulary that is too small: its cause, and what to do.
 
     Args:
         counts: word -> count.
-        spelled: number of these words that the alphabet can spell.
-        entries: number of entries that the corpus gives.
+        spelled: word -> count of the words that the alphabet can spell.
+        vocabulary: all entries that were found.
+        vocab_size: number of entries that was asked for.
         coverage: numbers of all words, and of those that are too long.
     """
-    if spelled < len(counts):
-        forms = {piece for word in counts for piece in _pieces(word)}
+    if len(spelled) < len(counts):
+        forms = len({piece for word in counts for piece in _pieces(word)})
         return (
-            f"Its alphabet needs {len(forms):,} entries, because a character has one at the "
-            "beginning of a word and one within words. "
-            f"Pass vocab_size={len(SPECIAL_TOKENS) + len(forms):,} or more."
+            f"the alphabet of the corpus does not fit into the vocabulary: it has {forms:,} "
+            "entries, one for a character that begins a word and one for a character within words. "
+            f"Received: vocab_size={vocab_size:,}. Pass {len(SPECIAL_TOKENS) + forms:,} or more."
         )
-    if not counts:
-        return coverage.message(TRAIN_ANOTHER) or "Add text."
-    advice = f"Pass vocab_size={entries:,} or less, or add text."
-    return " ".join(filter(None, [advice, coverage.message(TRAIN_ANOTHER)]))
+    cures = [f"Pass {len(vocabulary):,} or less, or add text."] if counts else []
+    cures.append(coverage.message(TRAIN_ANOTHER))
+    return (
+        f"the corpus ({coverage.words:,} words, {len(counts):,} different) gives at most "
+        f"{len(vocabulary):,} vocabulary entries. Received: vocab_size={vocab_size:,}. "
+        + (" ".join(filter(None, cures)) or "Add text.")
+    )
 
 
 def _pieces(word: str) -> list[str]:

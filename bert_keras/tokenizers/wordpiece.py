@@ -44,12 +44,14 @@ class WordPiece:
         marked: library tokenizer that recognises special tokens in a text.
         identity: text that is equal for two tokenizers if they give the same ids.
         split: function from a text to its words.
+        max_word_length: number of characters of the longest word that is read.
 
     Raises:
         DataError: if the vocabulary is not valid. The message names the entry.
     """
 
     scheme = BERT
+    max_word_length: int | None = MAX_WORD_LENGTH
 
     def __init__(
         self,
