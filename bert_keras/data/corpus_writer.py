@@ -6,6 +6,7 @@ not change the blocks.
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import json
 import multiprocessing
@@ -31,6 +32,7 @@ from bert_keras.data.documents import Documents, Progress
 from bert_keras.errors import DataError, ResourceError, UsageError
 from bert_keras.file_io import one_writer
 from bert_keras.tokenizers.files import FILES as TOKENIZER_FILES
+from bert_keras.tokenizers.vocabulary_coverage import Coverage
 
 if TYPE_CHECKING:
     from bert_keras.tokenizers import Tokenizer
@@ -64,6 +66,7 @@ class EncodedBlock(NamedTuple):
     tokens: np.ndarray  # ids of all sentences, of dtype `token_dtype`: [tokens]
     lengths: np.ndarray  # tokens of each sentence: int64 [sentences]
     text_bytes: int  # size of the text in UTF-8
+    coverage: Coverage  # numbers of words and characters, and of those in [UNK]
 
 
 def text_blocks(
@@ -95,7 +98,8 @@ def encode_block(tokenizer: Tokenizer, texts: list[str]) -> EncodedBlock:
     """Tokenise the sentences of a block."""
     ids, lengths = tokenizer.ragged_ids(texts)
     tokens = ids.astype(token_dtype(tokenizer.vocab_size))
-    return EncodedBlock(tokens, lengths, len("".join(texts).encode(errors="surrogatepass")))
+    text_bytes = len("".join(texts).encode(errors="surrogatepass"))
+    return EncodedBlock(tokens, lengths, text_bytes, tokenizer.coverage(texts, (ids, lengths)))
 
 
 def encode_blocks(
@@ -222,10 +226,7 @@ def write(
     target = Path(directory).resolve()
     with _new_folder(target, overwrite) as folder, ExitStack() as files:
         tokenizer.save_to_preset(folder)
-        stores = {
-            split: _Store(folder / SPLIT_FOLDERS[split], tokenizer.unk_id, files)
-            for split in splits
-        }
+        stores = {split: _Store(folder / SPLIT_FOLDERS[split], files) for split in splits}
         done = 0
         source = text_blocks(documents, partial(split_of, validation_split=validation_split))
         encoded_blocks = files.enter_context(closing(encode_blocks(source, tokenizer, workers)))
@@ -299,13 +300,12 @@ class _Store:
 
     Args:
         folder: folder to make for the store.
-        unk_id: token id of [UNK], which is counted for the manifest.
         files: closes the open files of the store.
     """
 
-    def __init__(self, folder: Path, unk_id: int, files: ExitStack):
+    def __init__(self, folder: Path, files: ExitStack):
         folder.mkdir()
-        self._folder, self._unk_id = folder, unk_id
+        self._folder = folder
         self._files: dict[str, BinaryIO] = {
             name: files.enter_context((folder / name).open("xb"))
             for name in (store.TOKENS, store.SENTENCES, store.DOCUMENTS)
@@ -332,7 +332,7 @@ class _Store:
             "sentences": filled.sum(),
             "documents": grown.sum(),
             "text_bytes": block.text_bytes,
-            "unknown_tokens": np.count_nonzero(block.tokens == self._unk_id),
+            **dataclasses.asdict(block.coverage),
             "dropped_sentences": (~filled).sum(),
             "dropped_documents": (~grown).sum(),
         }.items():

@@ -212,8 +212,9 @@ def require_word_piece(tokenizer: Tokenizer) -> None:
     """Raise `ValueError` for a tokenizer that is not WordPiece: it cannot run in a graph."""
     if tokenizer.lowercase is None:
         raise ValueError(
-            "Only WordPiece tokenizers have a graph: export the model without its tokenizer, and "
-            f"make ids in Python. Received: {tokenizer!r}"
+            "Only WordPiece tokenizers have a graph. Pass ids_only=True to export.saved_model "
+            "(--ids-only to bert-keras export) for a model that takes ids, and make the ids in "
+            f"Python. Received: {tokenizer!r}"
         )
 
 

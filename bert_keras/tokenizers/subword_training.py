@@ -30,7 +30,7 @@ from bert_keras.tokenizers.encoding import BERT
 from bert_keras.tokenizers.vocabulary import COVERAGE, SPECIAL_TOKENS
 from bert_keras.tokenizers.word_counts import Progress, count_words, most_words, no_progress
 
-MODELS = ("wordpiece", "bpe", "unigram", "char")
+MODELS = ("wordpiece", "bpe", "unigram", "char")  # kinds of tokenizers that can be trained
 _BYTES = 256
 _PART = 64  # characters: a longer word is cut into parts before it is counted
 # Words to learn BPE from. The counts of a larger corpus are scaled down.
@@ -43,9 +43,31 @@ _THREADS = 1  # SentencePiece adds floats thread by thread, so their number chan
 _BPE_WORDS = r" ?[\p{L}\p{M}]+| ?\p{N}+| ?[^\s\p{L}\p{M}\p{N}]+|\s+(?!\S)|\s+"
 
 
-def smallest_vocabulary(model: str) -> int:
-    """Return the number of entries that a model needs at least, with the special tokens."""
-    return len(SPECIAL_TOKENS) + (_BYTES if model == "bpe" else 1)
+def check_model(model: str, vocab_size: int) -> None:
+    """Check that a tokenizer of a kind can be trained, before any text is read.
+
+    Args:
+        model: one of `MODELS`; see `Tokenizer.train`.
+        vocab_size: number of entries.
+
+    Raises:
+        ImportError: if the model needs SentencePiece, which is not installed.
+        ValueError: if there is no such model, or `vocab_size` is too small for any corpus.
+    """
+    if model not in MODELS:
+        raise ValueError(f"`model` must be one of {', '.join(MODELS)}. Received: {model!r}")
+    if model == "bpe" and vocab_size < (least := len(SPECIAL_TOKENS) + _BYTES):
+        raise ValueError(
+            f'`vocab_size` must be at least {least} with model="bpe", for {len(SPECIAL_TOKENS)} '
+            f"special tokens and {_BYTES} bytes. Received: {vocab_size}"
+        )
+    if vocab_size <= len(SPECIAL_TOKENS):
+        raise ValueError(
+            f"`vocab_size` must be more than the {len(SPECIAL_TOKENS)} special tokens. "
+            f"Received: {vocab_size}"
+        )
+    if model == "unigram":
+        _sentencepiece()
 
 
 def train_engine(
@@ -61,17 +83,7 @@ def train_engine(
 
     Raises:
         DataError: if the corpus is too small, or its alphabet too large for the vocabulary.
-        ImportError: if the model needs SentencePiece, which is not installed.
-        ValueError: if there is no such model, or `vocab_size` is too small for any corpus.
     """
-    if model not in _LEARNERS:
-        raise ValueError(f"`model` must be one of {', '.join(MODELS)}. Received: {model!r}")
-    if vocab_size < (least := smallest_vocabulary(model)):
-        raise ValueError(
-            f'`vocab_size` must be at least {least} with model="{model}". Received: {vocab_size}'
-        )
-    if model == "unigram":
-        _sentencepiece()  # the corpus is read only if it is installed
     normalizer = _normalizer(
         lowercase=lowercase, strip_accents=bool(strip_accents), compatibility=model != "bpe"
     )
@@ -135,7 +147,7 @@ _TO_BYTES = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
 
 def _learn_bpe(counts: Counter[str], vocab_size: int, normalizer: normalizers.Normalizer) -> Engine:
     """Learn byte-level BPE (Radford et al., 2019, §2.2) from counted words."""
-    room = vocab_size - smallest_vocabulary("bpe")
+    room = vocab_size - len(SPECIAL_TOKENS) - _BYTES
     characters, spellings = _frequent_characters(counts, room // 2)
     words = {word: n for word, n in counts.items() if characters.issuperset(word)}
     learner = hf.Tokenizer(models.BPE())

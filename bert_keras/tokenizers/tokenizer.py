@@ -17,7 +17,7 @@ from bert_keras.tokenizers import files
 from bert_keras.tokenizers.backends import Engine
 from bert_keras.tokenizers.basic_tokenizer import list_of_texts, without_surrogates
 from bert_keras.tokenizers.encoding import Encoding, assemble, kept_lengths, pad
-from bert_keras.tokenizers.subword_training import train_engine
+from bert_keras.tokenizers.subword_training import check_model, train_engine
 from bert_keras.tokenizers.vocabulary import SPECIAL_TOKENS, learn_vocabulary
 from bert_keras.tokenizers.vocabulary_coverage import TRAIN_ANOTHER, Coverage, measure_coverage
 from bert_keras.tokenizers.word_counts import Progress
@@ -126,6 +126,7 @@ class Tokenizer:
             CoverageWarning: if 1 % of the words or characters are in words that WordPiece makes one
                 [UNK].
         """
+        check_model(model, vocab_size)
         if model != "wordpiece":
             engine = train_engine(
                 documents,

@@ -125,13 +125,7 @@ def learn_vocabulary(
     Raises:
         DataError: if the corpus does not give so many entries, or its alphabet needs more. The
             message states the cause and how many entries are right.
-        ValueError: if `vocab_size` leaves no room beside the special tokens.
     """
-    if vocab_size <= len(SPECIAL_TOKENS):
-        raise ValueError(
-            f"`vocab_size` must be more than the {len(SPECIAL_TOKENS)} special tokens. "
-            f"Received: {vocab_size}"
-        )
     report = progress or no_progress
     counts, coverage = count_words(documents, split, report, most_words(vocab_size))
     vocabulary: list[str] = []

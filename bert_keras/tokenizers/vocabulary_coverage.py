@@ -16,7 +16,7 @@ NEGLIGIBLE = 0.01  # share of words, characters or tokens that is not worth a me
 
 # Sentences that end a message, for texts that a given tokenizer reads.
 TRAIN_ANOTHER = 'train a tokenizer with model="unigram", "bpe" or "char"'
-OTHER_ENCODER = "use an encoder whose tokenizer is SentencePiece or byte-level BPE, such as XLM-R's"
+OTHER_ENCODER = "use an encoder whose tokenizer is SentencePiece or byte-level BPE, such as XLM-R"
 CHECK_TOKENIZER = "Check that the tokenizer fits the language and the case of the texts."
 
 
@@ -45,7 +45,16 @@ class Coverage:
         counts = zip(dataclasses.astuple(self), dataclasses.astuple(other), strict=True)
         return Coverage(*(one + another for one, another in counts))
 
-    def message(self, cure: str, of_unknown: str = CHECK_TOKENIZER) -> str:
+    @property
+    def is_long(self) -> bool:
+        """True if long words are a share of the words or characters that is not negligible."""
+        shares = (
+            self.long_words / max(1, self.words),
+            self.long_characters / max(1, self.characters),
+        )
+        return max(shares) >= NEGLIGIBLE
+
+    def message(self, cure: str = OTHER_ENCODER, of_unknown: str = CHECK_TOKENIZER) -> str:
         """Return a message on the parts that are [UNK]; "" if they are negligible.
 
         Args:
@@ -55,7 +64,7 @@ class Coverage:
         unknown = self.unknown_tokens / max(1, self.tokens)
         words = self.long_words / max(1, self.words)
         characters = self.long_characters / max(1, self.characters)
-        if max(words, characters) >= NEGLIGIBLE:
+        if self.is_long:
             of_tokens = f" {percent(unknown)} of the tokens are [UNK]." if self.tokens else ""
             return (
                 f"{percent(words)} of the words, with {percent(characters)} of the characters, are "
@@ -115,8 +124,9 @@ def measure_coverage(
     unknown = np.flatnonzero(ids == unk_id)
     count = characters = 0
     if limit is not None and len(unknown):
-        rows = np.unique(np.searchsorted(np.cumsum(lengths), unknown, side="right"))
-        for row in rows.tolist():
+        ends = np.cumsum(lengths)
+        rows: list[int] = np.unique(np.searchsorted(ends, unknown, side="right")).tolist()
+        for row in rows:
             text = texts[row]
             # Splitting at spaces is quick, and leaves a long word whole. Most texts have none.
             # Normalisation may make up to four characters of one, as of a Korean syllable.

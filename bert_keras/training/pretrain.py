@@ -39,6 +39,9 @@ from bert_keras.training.recipe_files import read_command
 from bert_keras.training.run import AGAIN, check_folder, run, train
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from bert_keras.training.pretrain_setup import TrainingCorpora
     from bert_keras.training.run_folder import PretrainFolder
 
 _FLAGS = ("--dry-run", "--quicktest")
@@ -110,6 +113,8 @@ def _pretrain(recipe: PretrainRecipe, folder: PretrainFolder, arguments: list[st
 
     # === Text ===
     corpora = open_corpora(recipe, folder)
+    for note in filter(None, _notes(recipe, corpora)):
+        print(f"note: {note}", file=sys.stderr)
     examples = apply_packing(recipe, corpora.examples(recipe))
     validation = apply_packing(recipe, corpora.examples(recipe, validation=True))
 
@@ -169,6 +174,20 @@ def _pretrain(recipe: PretrainRecipe, folder: PretrainFolder, arguments: list[st
         saved_models=Path(folder.given if "--quicktest" in arguments else "", "saved_models"),
     )
     run_steps(STEPS, trained, done=f"{folder.path}: the training is done", again=AGAIN)
+
+
+def _notes(recipe: PretrainRecipe, corpora: TrainingCorpora) -> Iterator[str]:
+    """Yield what to know before the training: text that is [UNK], a SavedModel without text."""
+    from bert_keras.training.prepare import ANOTHER_VOCABULARY
+
+    key = "prepare it again with model" if corpora.is_prepared else "give tokenizer_model"
+    coverage = corpora.train.coverage + corpora.validation.coverage
+    yield coverage.message(f"{key}=unigram, bpe or char", ANOTHER_VOCABULARY)
+    if recipe.export and corpora.tokenizer.lowercase is None:
+        yield (
+            "the SavedModel will take ids and no text, because only a WordPiece tokenizer has a "
+            "TensorFlow graph. Make the ids with bert_keras.Tokenizer or transformers."
+        )
 
 
 def _event_files(folder: PretrainFolder) -> Any:

@@ -274,6 +274,7 @@ def _prepare(recipe: PretrainRecipe, folder: PretrainFolder) -> None:
         language=recipe.language,
         field=recipe.field,
         vocab=recipe.vocab,
+        model=recipe.tokenizer_model,
         vocab_size=recipe.vocab_size,
         lowercase=recipe.lowercase,
         validation_split=recipe.validation_split,
