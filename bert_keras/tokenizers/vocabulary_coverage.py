@@ -15,7 +15,10 @@ MAX_WORD_LENGTH = 100  # characters; in BERT's WordPiece, a longer word is [UNK]
 NEGLIGIBLE = 0.01  # share of words, characters or tokens that is not worth a message
 
 # Sentences that end a message, for texts that a given tokenizer reads.
-TRAIN_ANOTHER = 'train a tokenizer with model="unigram", "bpe" or "char"'
+TRAIN_ANOTHER = (
+    'train a tokenizer with model="unigram", "bpe" or "char" (bert-keras prepare model=unigram, '
+    "bert-keras pretrain tokenizer_model=unigram)"
+)
 OTHER_ENCODER = "use an encoder whose tokenizer is SentencePiece or byte-level BPE, such as XLM-R"
 CHECK_TOKENIZER = "Check that the tokenizer fits the language and the case of the texts."
 

@@ -32,7 +32,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
-from bert_keras.errors import UsageError, run_steps
+from bert_keras.errors import DataError, UsageError, run_steps
 from bert_keras.training import machine, recipe_help
 from bert_keras.training.pretrain_recipe import FOLDER, PretrainRecipe, load_recipe, quicktest
 from bert_keras.training.recipe_files import read_command
@@ -177,12 +177,24 @@ def _pretrain(recipe: PretrainRecipe, folder: PretrainFolder, arguments: list[st
 
 
 def _notes(recipe: PretrainRecipe, corpora: TrainingCorpora) -> Iterator[str]:
-    """Yield what to know before the training: text that is [UNK], a SavedModel without text."""
+    """Yield what to know before the training: text that is [UNK], a SavedModel without text.
+
+    Raises:
+        DataError: all text to train on, or to evaluate on, is [UNK].
+    """
     from bert_keras.training.prepare import ANOTHER_VOCABULARY
 
     key = "prepare it again with model" if corpora.is_prepared else "give tokenizer_model"
+    cure = f"{key}=unigram, bpe or char"
+    for corpus in (corpora.train, corpora.validation):
+        coverage = corpus.coverage
+        if coverage.unknown_tokens == coverage.tokens:
+            raise DataError(
+                f"{corpus.directory}: a model cannot learn from [UNK] alone. "
+                f"{coverage.message(cure, ANOTHER_VOCABULARY)}"
+            )
     coverage = corpora.train.coverage + corpora.validation.coverage
-    yield coverage.message(f"{key}=unigram, bpe or char", ANOTHER_VOCABULARY)
+    yield coverage.message(cure, ANOTHER_VOCABULARY)
     if recipe.export and corpora.tokenizer.lowercase is None:
         yield (
             "the SavedModel will take ids and no text, because only a WordPiece tokenizer has a "
