@@ -149,16 +149,19 @@ def _learn_bpe(counts: Counter[str], vocab_size: int, normalizer: normalizers.No
     """Learn byte-level BPE (Radford et al., 2019, §2.2) from counted words."""
     room = vocab_size - len(SPECIAL_TOKENS) - _BYTES
     characters, spellings = _frequent_characters(counts, room // 2)
-    words = {word: n for word, n in counts.items() if characters.issuperset(word)}
+    runs: Counter[str] = Counter()
+    for word, n in counts.items():
+        kept = "".join(c if c in characters else "\n" for c in word)  # no word has a line break
+        runs.update(dict.fromkeys(filter(None, kept.split("\n")), n))
     learner = hf.Tokenizer(models.BPE())
     learner.pre_tokenizer = pre_tokenizers.Split("\n", "removed")
-    alphabet = sorted({*chain.from_iterable(words)})
+    alphabet = sorted({*chain.from_iterable(runs)})
     trainer = trainers.BpeTrainer(
         vocab_size=len(alphabet) + room - len(spellings),
         max_token_length=_LONGEST_PIECE,
         show_progress=False,
     )
-    learner.train_from_iterator(_repeated(words), trainer)
+    learner.train_from_iterator(_repeated(runs), trainer)
     pairs = [(part[:-1], part[-1]) for part in spellings]
     pairs += [
         (_in_bytes(left), _in_bytes(right))
@@ -223,7 +226,7 @@ def _repeated(counts: Mapping[str, int]) -> Iterator[str]:
     The trainer takes texts and no counts. If there are more than `_MOST_WORDS`, all counts are
     divided by the same number, and each is at least 1.
     """
-    share = min(1.0, _MOST_WORDS / sum(counts.values()))
+    share = min(1.0, _MOST_WORDS / max(1, sum(counts.values())))
     words = chain.from_iterable(
         [word] * max(1, round(counts[word] * share)) for word in sorted(counts)
     )
