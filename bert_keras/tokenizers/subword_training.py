@@ -59,12 +59,12 @@ def check_model(model: str, vocab_size: int) -> None:
     if model == "bpe" and vocab_size < (least := len(SPECIAL_TOKENS) + _BYTES):
         raise ValueError(
             f'`vocab_size` must be at least {least} with model="bpe", for {len(SPECIAL_TOKENS)} '
-            f"special tokens and {_BYTES} bytes. Received: {vocab_size}"
+            f"special tokens and {_BYTES} bytes. Received: vocab_size={vocab_size}"
         )
     if vocab_size <= len(SPECIAL_TOKENS):
         raise ValueError(
             f"`vocab_size` must be more than the {len(SPECIAL_TOKENS)} special tokens. "
-            f"Received: {vocab_size}"
+            f"Received: vocab_size={vocab_size}"
         )
     if model == "unigram":
         _sentencepiece()

@@ -190,7 +190,7 @@ def test_long_words_are_not_learned_and_said() -> None:
 
 
 def test_bad_arguments():
-    with pytest.raises(ValueError, match=r"more than the 5 special tokens. Received: 5"):
+    with pytest.raises(ValueError, match=r"more than the 5 special tokens. Received: vocab_size=5"):
         learn(vocab_size=5)
     with pytest.raises(TypeError, match="one string"):
         learn("a text")

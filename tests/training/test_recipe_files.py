@@ -133,7 +133,7 @@ def test_a_tokenizer_to_learn_is_checked_before_the_text_is_read() -> None:
     for model in MODELS:
         check_learned("model", model, 300, "")
         with pytest.raises(
-            UsageError, match=rf"^model={model}: `vocab_size` must be .*Received: 5"
+            UsageError, match=rf"^model={model}: `vocab_size` must be .*Received: vocab_size=5"
         ):
             check_learned("model", model, 5, "")
     with pytest.raises(
