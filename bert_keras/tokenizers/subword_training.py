@@ -33,6 +33,7 @@ from bert_keras.tokenizers.word_counts import Progress, count_words, most_words,
 MODELS = ("wordpiece", "bpe", "unigram", "char")  # kinds of tokenizers that can be trained
 _BYTES = 256
 _PART = 64  # characters: a longer word is cut into parts before it is counted
+_MOST_CHARACTERS = 2_000_000  # of the different parts; twice as many take SentencePiece minutes
 # Words to learn BPE from. The counts of a larger corpus are scaled down.
 _MOST_WORDS = 10_000_000
 _AT_ONCE = 10_000  # words in a text for the trainer
@@ -100,7 +101,9 @@ def train_engine(
         return [*chain.from_iterable(map(_parts, words))]
 
     report = progress or no_progress
-    counts, coverage = count_words(documents, split, report, most_words(vocab_size))
+    counts, coverage = count_words(
+        documents, split, report, most_words(vocab_size), _MOST_CHARACTERS
+    )
     if not counts:
         raise DataError(
             f"the corpus has no words. Received: {coverage.characters:,} characters. Add text."

@@ -43,6 +43,7 @@ def count_words(
     split: Callable[[str], list[str]],
     report: Progress,
     max_words: int,
+    max_characters: int | None = None,
 ) -> WordCounts:
     """Count the words of a corpus. The counts are exact for up to `max_words` distinct words.
 
@@ -54,6 +55,7 @@ def count_words(
         split: function from a text to its words.
         report: progress callback.
         max_words: limit of distinct words.
+        max_characters: limit of their characters, for text whose words are long; None for none.
     """
     if isinstance(documents, str):
         raise TypeError(
@@ -62,6 +64,7 @@ def count_words(
         )
     counts: Counter[str] = Counter()
     done = num_words = num_long = characters = long_characters = 0
+    checked = 0  # characters of the text when those of the table were counted last
     for done, document in enumerate(documents, start=1):
         for text in (document,) if isinstance(document, str) else document:
             words = split(text)
@@ -75,6 +78,10 @@ def count_words(
             counts.update(words)
         if len(counts) > max_words:
             counts = _without_rare(counts, max_words // 2)
+        if max_characters is not None and characters - checked > max_characters // 4:
+            checked = characters
+            if sum(map(len, counts)) > max_characters:
+                counts = _without_rare(counts, len(counts) // 2)
         if done % 100 == 0:
             report(done, None, "counting words")
     report(done, done, "counting words")

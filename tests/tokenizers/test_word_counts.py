@@ -45,6 +45,16 @@ def test_the_table_of_words_is_bounded() -> None:
     assert counts == count([*common, *rare]).counts
 
 
+def test_the_characters_of_the_table_are_bounded() -> None:
+    documents = [f"{number:090}" for number in range(100)] + ["common"] * 9
+    exact, _ = count_words(documents, str.split, no_progress, 1_000)
+    assert len(exact) == 101
+    counts, _ = count_words(documents, str.split, no_progress, 1_000, max_characters=1_000)
+    assert sum(map(len, counts)) <= 1_250
+    assert counts["common"] == 9
+    assert len(counts) > 3
+
+
 def test_of_words_that_occur_once_a_sample_of_the_whole_corpus_stays() -> None:
     documents = [f"word{number}" for number in range(1_000)]
     counts, _ = count(documents)
