@@ -51,13 +51,12 @@ ALIASES: dict[str, tuple[str, ...]] = {
     "max_steps": ("steps", "epochs"),
     "mlm_probability": ("mask_rate",),
     "model": ("encoder", "init_checkpoint"),
-    "model_type": ("tokenizer_model", "model"),
+    "model_type": ("tokenizer_model",),
     "num_epochs": ("epochs", "steps"),
     "num_train_epochs": ("epochs", "steps"),
     "output_dir": ("out",),
     "seq_len": ("max_length", "sequence_length"),
     "seq_length": ("max_length", "sequence_length"),
-    "tokenizer_model": ("model",),
     "warmup_ratio": ("warmup", "warmup_steps"),
 }
 # What a value must be, by the name of its type.

@@ -123,7 +123,7 @@ def _bad(*arguments: str) -> list[str]:
         (_bad("model=bpe", "vocab_size=260"), UsageError, r"model=bpe: .* at least 261.*=260$"),
         (_bad("model=words"), UsageError, r"^model=words: `model` must be one of wordpiece, bpe"),
         (_bad("model=bpe", "vocab={text}"), UsageError, r"text\.txt\. Leave model= out"),
-        (_bad("tokenizer_model=bpe"), UsageError, "Did you mean 'model'"),
+        (_bad("tokenizer_model=bpe"), UsageError, r"Known keys: .*\bmodel,"),
         (
             _bad("validation_split=0.6"),
             UsageError,
