@@ -44,6 +44,10 @@ def export(
     portable: Annotated[
         bool, typer.Option("--portable", help="a SavedModel that needs no tensorflow-text")
     ] = False,
+    ids_only: Annotated[
+        bool,
+        typer.Option("--ids-only", help="a SavedModel that takes ids, for any kind of tokenizer"),
+    ] = False,
     measure: Annotated[
         bool, typer.Option("--measure", help="compare what was written with the model, and time it")
     ] = False,
@@ -68,7 +72,7 @@ def export(
     if measure_seconds is not None and not (measure and 0 < measure_seconds < math.inf):
         needs = "must be above 0" if measure else "limits --measure, which is not given"
         raise UsageError(f"--measure-seconds {needs}. Received: {measure_seconds:g}")
-    wanted = list(_wanted(formats, quantizations, portable=portable))
+    wanted = list(_wanted(formats, quantizations, portable=portable, ids_only=ids_only))
     name = name or (source.split("@")[0] if source.startswith("hf://") else source)
     parts = [Path(name).resolve().name] + ([] if task == AS else [task])
     targets = []
@@ -121,7 +125,7 @@ def export(
             escaping.console().print(table)
 
 
-def _wanted(formats: Sequence[str], quantizations: Sequence[str], *, portable: bool) -> Iterator:
+def _wanted(formats: Sequence[str], quantizations: Sequence[str], **flags: bool) -> Iterator:
     """Yield the options of every export: each format with each quantisation.
 
     SavedModels cannot be quantised. They are exported once if "none" is among the quantisations.
@@ -133,7 +137,7 @@ def _wanted(formats: Sequence[str], quantizations: Sequence[str], *, portable: b
     for format_ in dict.fromkeys(formats):
         is_plain = format_ not in FORMATS and "none" in unique
         for quantization in ["none"] if is_plain else unique:
-            yield Wanted(format_, None if quantization == "none" else quantization, portable)
+            yield Wanted(format_, None if quantization == "none" else quantization, **flags)
 
 
 def _export(export_as: Any, wanted: Any, predictor: Any, path: Path) -> None:

@@ -171,6 +171,10 @@ def quiet() -> None:
     hooks.install()
 
 
+class CoverageWarning(UserWarning):
+    """A warning that a tokenizer makes a part of a text [UNK], so that a model cannot read it."""
+
+
 class Step(NamedTuple):
     """A last step of a program, which runs even if other steps fail.
 

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, TypeGuard
 
 from bert_keras import escaping
-from bert_keras.errors import COPY_AGAIN, ArtifactError, DataError, ResourceError
+from bert_keras.errors import COPY_AGAIN, ArtifactError, ResourceError
 
 _NEW = ".tmp-"  # prefix of what is being written or removed
 _OLD = ".old-"  # prefix of an old folder until its successor is in its place

@@ -12,6 +12,7 @@ Numbers are little-endian. Nothing in it depends on the machine or the number of
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import json
 import os
@@ -25,6 +26,7 @@ import numpy as np
 
 from bert_keras import file_io
 from bert_keras.errors import ArtifactError
+from bert_keras.tokenizers.vocabulary_coverage import Coverage
 
 TOKENS, SENTENCES, DOCUMENTS = "tokens.bin", "sentences.bin", "documents.bin"
 MANIFEST = "manifest.json"
@@ -117,6 +119,16 @@ class Corpus:
     def num_documents(self) -> int:
         """Number of documents."""
         return len(self.document_starts) - 1
+
+    @property
+    def coverage(self) -> Coverage:
+        """Numbers of words, tokens and characters, and of those lost in [UNK].
+
+        They are 0 where the manifest of an earlier version, or of a corpus in memory, lacks them.
+        """
+        counts = self.manifest["counts"]
+        names = [field.name for field in dataclasses.fields(Coverage)]
+        return Coverage(**{name: counts.get(name, 0) for name in names})
 
     @property
     def fingerprint(self) -> str:

@@ -20,6 +20,7 @@ import numpy as np
 
 from bert_keras.data.corpus import token_dtype
 from bert_keras.errors import ResourceError
+from bert_keras.tokenizers.vocabulary_coverage import Coverage
 
 if TYPE_CHECKING:
     from bert_keras.tokenizers import Tokenizer
@@ -56,13 +57,15 @@ class EncodedBlock(NamedTuple):
     tokens: np.ndarray  # ids of all sentences, of dtype `token_dtype`: [tokens]
     lengths: np.ndarray  # tokens of each sentence: int64 [sentences]
     text_bytes: int  # size of the text in UTF-8
+    coverage: Coverage  # numbers of words and characters, and of those in [UNK]
 
 
 def encode_block(tokenizer: Tokenizer, texts: list[str]) -> EncodedBlock:
     """Tokenise the sentences of a block."""
     ids, lengths = tokenizer.ragged_ids(texts)
     tokens = ids.astype(token_dtype(tokenizer.vocab_size))
-    return EncodedBlock(tokens, lengths, len("".join(texts).encode(errors="surrogatepass")))
+    text_bytes = len("".join(texts).encode(errors="surrogatepass"))
+    return EncodedBlock(tokens, lengths, text_bytes, tokenizer.coverage(texts, (ids, lengths)))
 
 
 def encode_blocks(

@@ -6,6 +6,7 @@ not change the blocks.
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import json
 import os
@@ -110,10 +111,7 @@ def write(
     target = Path(directory).resolve()
     with _new_folder(target, overwrite) as folder, ExitStack() as files:
         tokenizer.save_to_preset(folder)
-        stores = {
-            split: _Store(folder / SPLIT_FOLDERS[split], tokenizer.unk_id, files)
-            for split in splits
-        }
+        stores = {split: _Store(folder / SPLIT_FOLDERS[split], files) for split in splits}
         done = 0
         source = text_blocks(documents, partial(split_of, validation_split=validation_split))
         encoded_blocks = files.enter_context(closing(encode_blocks(source, tokenizer, workers)))
@@ -213,13 +211,12 @@ class _Store:
 
     Args:
         folder: folder to make for the store.
-        unk_id: token id of [UNK], which is counted for the manifest.
         files: closes the open files of the store.
     """
 
-    def __init__(self, folder: Path, unk_id: int, files: ExitStack):
+    def __init__(self, folder: Path, files: ExitStack):
         folder.mkdir()
-        self._folder, self._unk_id = folder, unk_id
+        self._folder = folder
         self._files: dict[str, BinaryIO] = {
             name: files.enter_context((folder / name).open("xb"))
             for name in (store.TOKENS, store.SENTENCES, store.DOCUMENTS)
@@ -246,7 +243,7 @@ class _Store:
             "sentences": filled.sum(),
             "documents": grown.sum(),
             "text_bytes": block.text_bytes,
-            "unknown_tokens": np.count_nonzero(block.tokens == self._unk_id),
+            **dataclasses.asdict(block.coverage),
             "dropped_sentences": (~filled).sum(),
             "dropped_documents": (~grown).sum(),
         }.items():

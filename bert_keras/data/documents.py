@@ -21,7 +21,7 @@ from typing import Any, cast
 from bert_keras import file_io
 from bert_keras.data.source_files import Source, find_files, names_as_given
 from bert_keras.errors import DataError
-from bert_keras.tokenizers.vocabulary import Progress, no_progress
+from bert_keras.tokenizers.word_counts import Progress, no_progress
 
 MAX_LINE = 2**27  # characters
 _GZIP = b"\x1f\x8b"

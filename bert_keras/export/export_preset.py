@@ -36,6 +36,7 @@ class Wanted:
         format: one of `ALL`.
         quantization: quantization for other runtimes, such as "int8"; None for none.
         portable: whether a SavedModel must not need tensorflow-text.
+        ids_only: whether a SavedModel takes ids and no strings.
 
     Raises:
         UsageError: if the format is unknown, or does not have the quantization.
@@ -44,6 +45,7 @@ class Wanted:
     format: str = SAVED_MODEL
     quantization: str | None = None
     portable: bool = False
+    ids_only: bool = False
 
     def __post_init__(self) -> None:
         if self.format not in ALL:
@@ -112,7 +114,7 @@ def require_libraries(wanted: Wanted) -> None:
     if wanted.format in FORMATS:
         FORMATS[wanted.format].backend(keras.backend.backend(), wanted.quantization)
     else:
-        require_tensorflow(text=not wanted.portable)
+        require_tensorflow(text=not (wanted.portable or wanted.ids_only))
 
 
 def export_as(wanted: Wanted, predictor: Predictor, path: str | Path) -> Path:
@@ -127,7 +129,8 @@ def export_as(wanted: Wanted, predictor: Predictor, path: str | Path) -> Path:
         return tf_hub(model, tokenizer, path, **common)
     common = {"max_length": length, "options": predictor.options, "pairs": predictor.pairs}
     if wanted.format == SAVED_MODEL:
-        return saved_model(model, tokenizer, path, portable=wanted.portable, **common)
+        common |= {"portable": wanted.portable, "ids_only": wanted.ids_only}
+        return saved_model(model, tokenizer, path, **common)
     common["quantization"] = wanted.quantization
     return runtime_model(model, tokenizer, path, wanted.format, **common)
 
@@ -161,9 +164,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--quantization", help="float16, int8 or int8_dynamic")
     parser.add_argument("--portable", action="store_true", help="needs no tensorflow-text")
+    parser.add_argument("--ids-only", action="store_true", help="takes ids and no text")
     options = parser.parse_args(arguments)
     try:
-        wanted = Wanted(options.format, options.quantization, options.portable)
+        flags = options.portable, options.ids_only
+        wanted = Wanted(options.format, options.quantization, *flags)
         outputs: dict[str, Any] = dict.fromkeys(options.output, True)
         predictor = open_preset(options.preset, dtype=options.dtype, **outputs)
         path = export_as(wanted, predictor, options.path)

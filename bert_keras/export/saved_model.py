@@ -36,6 +36,7 @@ def saved_model(
     options: Mapping[str, Any] | None = None,
     pairs: bool = False,
     portable: bool = False,
+    ids_only: bool = False,
 ) -> Path:
     """Export a model with its tokenizer as a TensorFlow SavedModel.
 
@@ -45,7 +46,8 @@ def saved_model(
 
     Args:
         task_or_encoder: `BertEncoder`, or a task that `Predictor` takes.
-        tokenizer: WordPiece tokenizer that the model was trained with. Other kinds have no graph.
+        tokenizer: tokenizer that the model was trained with. Only WordPiece has a graph; others
+            need `ids_only`.
         path: new folder. TensorFlow Serving needs a version number at its end, as in
             `saved_models/demo/1`.
         max_length: maximum number of tokens with [CLS] and [SEP]. Longer texts are truncated, or
@@ -57,6 +59,8 @@ def saved_model(
             signature takes the other number.
         portable: use only TensorFlow's own operations, so that no program needs tensorflow-text to
             load the model. Tokenization of long texts is slower then.
+        ids_only: True if `serving_default` takes the arrays of `Tokenizer`, as `ids`. Then no
+            signature takes strings, and the tokenizer may be of any kind.
 
     Returns:
         The folder, which appears only when it is complete.
@@ -64,7 +68,8 @@ def saved_model(
     Raises:
         UsageError: if the folder exists.
         TypeError: if the task does not predict from texts.
-        ValueError: if an option or the length is out of range, or the tokenizer is not WordPiece.
+        ValueError: if an option or the length is out of range, or the tokenizer is not WordPiece
+            and `ids_only` is False.
         ImportError: if TensorFlow or tensorflow-text is not installed.
         NumericError: if a weight is not finite.
         ResourceError: if the disk is full, or the second process failed.
@@ -72,15 +77,16 @@ def saved_model(
     path = Path(path)
     arguments = {"max_length": max_length, "options": options, "pairs": pairs}
     predictor = checked_predictor(task_or_encoder, tokenizer, path, **arguments)
-    _check(predictor)
-    require_tensorflow(text=not portable)
+    _check(predictor, ids_only=ids_only)
+    require_tensorflow(text=not (portable or ids_only))
     if keras.backend.backend() != "tensorflow":
-        with_backend("tensorflow", predictor, path, "--portable" * portable)
+        flags = "--portable" * portable, "--ids-only" * ids_only
+        with_backend("tensorflow", predictor, path, *flags)
         return path
     from bert_keras.export.graph import signatures
 
     with new_export(path) as folder:
-        signatures.write_saved_model(predictor, folder, path, portable=portable)
+        signatures.write_saved_model(predictor, folder, path, portable=portable, ids_only=ids_only)
     return path
 
 
@@ -145,15 +151,20 @@ def tf_hub(
     return path
 
 
-def _check(predictor: Predictor) -> None:
+def _check(predictor: Predictor, *, ids_only: bool) -> None:
     """Check task, tokenizer and options before the export starts.
+
+    Args:
+        predictor: predictor of the model.
+        ids_only: whether the SavedModel takes ids alone.
 
     Raises:
         TypeError: if the task does not predict from texts.
         ValueError: if the tokenizer is not WordPiece, or an option is out of range.
     """
     task, tokenizer, options = predictor.task, predictor.tokenizer, predictor.options
-    require_word_piece(tokenizer)
+    if not ids_only:
+        require_word_piece(tokenizer)
     if not task.answers_texts:
         raise TypeError(
             f"A {type(task).__name__} answers no texts. Export its encoder: task.encoder."

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from bert_keras import escaping
 from bert_keras.data.class_names import class_numbers
 from bert_keras.data.columns import is_text, labels_of, texts_of, values_of
 from bert_keras.data.table_columns import from_arrow_stream
-from bert_keras.errors import DataError
+from bert_keras.errors import CoverageWarning, DataError
 from bert_keras.models.input_data import is_a
 from bert_keras.task_names import FINETUNING
+from bert_keras.tokenizers import Tokenizer
 
 TEXT_PAIR = ("text", "pair")
 
@@ -387,3 +390,41 @@ def _only(values: Any) -> Any:
 def _decoded(values: Sequence[Any]) -> list[Any]:
     """Return values with bytes, TensorFlow's strings, decoded to str."""
     return [value.decode() if isinstance(value, bytes) else value for value in values]
+
+
+# === Text that is [UNK] ===
+
+
+_SAMPLE = 1_000  # texts of a column whose words are counted
+
+
+def report_coverage(
+    tokenizer: Tokenizer, columns: Sequence[Any], token_ids: np.ndarray, verbose: Any
+) -> None:
+    """Say which share of the texts is [UNK], if it is not negligible.
+
+    Args:
+        tokenizer: the tokenizer.
+        columns: columns of texts, or of lists of words or options.
+        token_ids: ids of all texts, by which most texts are found to need no report.
+        verbose: `verbose` of `fit`; 0 prints nothing.
+
+    Warns:
+        CoverageWarning: if words are longer than WordPiece reads. Other words that are [UNK] are
+            reported by a printed line.
+    """
+    if not np.any(token_ids == tokenizer.unk_id):
+        return
+    texts: list[str] = []
+    for column in columns:
+        values = values_of("text", column)
+        rows = np.linspace(0, len(values) - 1, min(len(values), _SAMPLE)).astype(int)
+        for value in (values[row] for row in rows):
+            texts += [value] if isinstance(value, str) else map(str, value)
+    coverage = tokenizer.coverage(texts)
+    if not (message := coverage.message()):
+        return
+    if coverage.is_long:
+        warnings.warn(message, CoverageWarning, stacklevel=3)
+    elif verbose != 0:
+        escaping.print_line(message)

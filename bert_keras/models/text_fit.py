@@ -16,7 +16,7 @@ from bert_keras.data.supervised import validation_split as split_rows
 from bert_keras.inference.base import PredictorConfig
 from bert_keras.models.base import WithoutUnused
 from bert_keras.models.compiling import ChecksLosses, compile_for, steps_of, with_class_weights
-from bert_keras.models.text_columns import TextColumns, find_text, weights_by_name
+from bert_keras.models.text_columns import TextColumns, find_text, report_coverage, weights_by_name
 from bert_keras.models.with_tokenizer import WithTokenizer, checked_length
 from bert_keras.task_names import FINETUNING
 
@@ -175,6 +175,7 @@ class FitsText(WithTokenizer, ChecksLosses, WithoutUnused):
         examples = encode(
             columns, y, sample_weight, batch_size=size, seed=order_seed, class_weight=class_weight
         )
+        report_coverage(self.required_tokenizer(), columns, examples.rows.token_ids, verbose)
         steps = steps_per_epoch or examples.num_batches(0)
         self._compile_for(steps, epochs - initial_epoch, callbacks, verbose, learning_rate)
         self.predictor_config = PredictorConfig(

@@ -32,7 +32,16 @@ class SentencePieceModel(NamedTuple):
 
 
 def read_sentencepiece(path: Path) -> SentencePieceModel:
-    """Read a SentencePiece unigram model.
+    """Read a SentencePiece unigram model; see `parse_sentencepiece` for the errors."""
+    return parse_sentencepiece(read_bytes(path), path)
+
+
+def parse_sentencepiece(content: bytes, path: Path | str) -> SentencePieceModel:
+    """Return the contents of a SentencePiece unigram model.
+
+    Args:
+        content: bytes of the file.
+        path: path of the file, for messages.
 
     Raises:
         ArtifactError: if the file is damaged, or holds another kind of model.
@@ -45,7 +54,6 @@ def read_sentencepiece(path: Path) -> SentencePieceModel:
             f"{path}: reading it needs sentencepiece and protobuf: pip install "
             f"bert-keras[sentencepiece]. A tokenizer.json beside it needs neither. ({error})"
         ) from error
-    content = read_bytes(path)
     proto = cast("Any", description).ModelProto()  # protobuf makes the class when it runs
     try:
         proto.ParseFromString(content)

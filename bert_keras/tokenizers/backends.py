@@ -6,6 +6,8 @@ They turn texts into ids. The module `encoding` adds the special tokens around t
 from __future__ import annotations
 
 import json
+import re
+import unicodedata
 from collections.abc import Mapping, Sequence
 from itertools import chain
 from typing import Any
@@ -22,6 +24,13 @@ from bert_keras.tokenizers.encoding import Scheme, special_token_places
 WORD_START = "\u2581"  # SentencePiece's mark for a space
 _BYTE_SPACE = "\u0120"  # a space, as byte-level vocabularies write it
 _MARKS = (WORD_START, _BYTE_SPACE)
+# Characters of scripts without spaces between words: the line-breaking class "complex context" of
+# Unicode (UAX #14), which has Thai, Lao, Burmese, Khmer and others; Tibetan; kana; and Chinese.
+_WITHOUT_SPACES = re.compile(
+    "[\u0e00-\u0fff\u1000-\u109f\u1780-\u17ff\u1950-\u19ff\u1a20-\u1aaf\ua9e0-\ua9ff"
+    "\uaa60-\uaadf\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]"
+)
+_FROM_BYTES = decoders.ByteLevel()  # a part of a character becomes U+FFFD
 
 
 class Engine:
@@ -38,6 +47,8 @@ class Engine:
         plain: library tokenizer that treats "[MASK]" and the like in a text as ordinary text.
         marked: library tokenizer that recognises special tokens in a text.
         identity: text that is equal for two engines if they give the same ids.
+        max_word_length: number of characters of the longest word that a WordPiece model reads; None
+            for other models, which read all words.
 
     Raises:
         ValueError: if an id is missing or occurs twice.
@@ -69,6 +80,7 @@ class Engine:
         is_wordpiece = isinstance(model, models.WordPiece)
         self._continuation = model.continuing_subword_prefix if is_wordpiece else None
         self._whole = frozenset((*scheme.special_tokens, *self.vocabulary[self.num_pieces :]))
+        self.max_word_length: int | None = model.max_input_chars_per_word if is_wordpiece else None
 
     def text_ids(self, texts: Sequence[str]) -> list[list[int]]:
         """Return the ids of each text. Special tokens in a text are ordinary text."""
@@ -81,13 +93,32 @@ class Engine:
         lengths = np.fromiter(map(len, rows), np.int64, len(rows))
         return np.fromiter(chain.from_iterable(rows), np.int32, int(lengths.sum())), lengths
 
+    def split(self, text: str) -> list[str]:
+        """Return the normalised words of a text, before they are split into pieces."""
+        text, engine = without_surrogates(text), self.plain
+        normalizer, pre_tokenizer = engine.normalizer, engine.pre_tokenizer
+        text = normalizer.normalize_str(text) if normalizer else text
+        return (
+            [word for word, _ in pre_tokenizer.pre_tokenize_str(text)] if pre_tokenizer else [text]
+        )
+
     def continues(self, piece: str) -> bool:
-        """Return whether a piece continues a word: it is not special, new or a word's begin."""
+        """Return whether a piece continues a word: it is not special, new or a word's begin.
+
+        In a script without spaces between words, a piece without a mark for a space is a word of
+        its own, unless it begins with a combining mark, such as a vowel sign.
+        """
         if piece in self._whole:
             return False
         if self._continuation is not None:
             return piece.startswith(self._continuation)
-        return not piece.startswith(self._mark)
+        if piece.startswith(self._mark):
+            return False
+        if piece.isascii():
+            return True
+        text = _FROM_BYTES.decode([piece]) if self._mark == _BYTE_SPACE else piece
+        is_spaceless = _WITHOUT_SPACES.match(text) is not None
+        return not is_spaceless or unicodedata.category(text[0]).startswith("M")
 
     def with_added(self, added: Sequence[AddedToken]) -> Engine:
         """Return the same tokenizer with other added tokens."""

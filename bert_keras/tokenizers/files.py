@@ -32,11 +32,11 @@ from bert_keras.tokenizers.tokenizer_config import (
 )
 from bert_keras.tokenizers.vocabulary import (
     CONTINUATION,
-    MAX_WORD_LENGTH,
     SPECIAL_TOKENS,
     check_vocabulary,
     read_vocabulary,
 )
+from bert_keras.tokenizers.vocabulary_coverage import MAX_WORD_LENGTH
 from bert_keras.tokenizers.wordpiece import WordPiece
 
 MODULES = "modules.json"

@@ -22,7 +22,8 @@ from bert_keras.tokenizers.basic_tokenizer import code_point_table
 from bert_keras.tokenizers.tf_basic_tokenizer import NO_SPECIAL, InGraphWords, Words
 from bert_keras.tokenizers.tf_wordpiece import FastPieces, PortablePieces
 from bert_keras.tokenizers.tokenizer import Tokenizer
-from bert_keras.tokenizers.vocabulary import CONTINUATION, MAX_WORD_LENGTH, vocabulary_text
+from bert_keras.tokenizers.vocabulary import CONTINUATION, vocabulary_text
+from bert_keras.tokenizers.vocabulary_coverage import MAX_WORD_LENGTH
 from bert_keras.tokenizers.wordpiece import require_word_piece
 
 

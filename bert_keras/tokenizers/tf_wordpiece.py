@@ -16,7 +16,8 @@ import numpy as np
 import tensorflow as tf
 
 from bert_keras.tokenizers.tf_basic_tokenizer import NO_SPECIAL
-from bert_keras.tokenizers.vocabulary import CONTINUATION, MAX_WORD_LENGTH, SPECIAL_TOKENS
+from bert_keras.tokenizers.vocabulary import CONTINUATION, SPECIAL_TOKENS
+from bert_keras.tokenizers.vocabulary_coverage import MAX_WORD_LENGTH
 
 NOTHING = -1
 FIRST_ROOT, INNER_ROOT = 0, 1  # roots of the pieces that begin a word and that continue one

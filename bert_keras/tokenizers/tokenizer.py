@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import warnings
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, Literal, Never, final
@@ -11,11 +12,15 @@ from typing import Any, Literal, Never, final
 import numpy as np
 
 from bert_keras import presets
+from bert_keras.errors import CoverageWarning
 from bert_keras.tokenizers import added_tokens, files
 from bert_keras.tokenizers.backends import Engine
 from bert_keras.tokenizers.basic_tokenizer import list_of_texts, without_surrogates
 from bert_keras.tokenizers.encoding import Encoding, assemble, kept_lengths, pad
-from bert_keras.tokenizers.vocabulary import SPECIAL_TOKENS, Progress, learn_vocabulary
+from bert_keras.tokenizers.subword_training import check_model, train_engine
+from bert_keras.tokenizers.vocabulary import SPECIAL_TOKENS, learn_vocabulary
+from bert_keras.tokenizers.vocabulary_coverage import TRAIN_ANOTHER, Coverage, measure_coverage
+from bert_keras.tokenizers.word_counts import Progress
 from bert_keras.tokenizers.wordpiece import Switches, WordPiece
 
 
@@ -91,29 +96,58 @@ class Tokenizer:
         documents: Iterable[str | Iterable[str]],
         *,
         vocab_size: int,
+        model: str = "wordpiece",
         lowercase: bool = True,
         strip_accents: bool | None = None,
         split_cjk: bool = True,
         progress: Progress | None = None,
     ) -> Tokenizer:
-        """Train a WordPiece tokenizer with a vocabulary of exactly `vocab_size` entries.
+        """Train a tokenizer with a vocabulary of exactly `vocab_size` entries.
 
-        The module `vocabulary` describes the algorithm.
+        WordPiece needs spaces between words: it makes a word of more than 100 characters one [UNK].
+        For text without spaces, such as Thai, use another model. All models have BERT's special
+        tokens, and the same corpus always gives the same tokenizer. The modules `vocabulary` and
+        `subword_training` describe the algorithms.
 
         Args:
             documents: documents, each a string or an iterable of sentences. They are read once.
             vocab_size: number of entries, including the five special tokens.
+            model: "wordpiece"; "bpe", byte-level BPE as in RoBERTa, which has no [UNK] and at least
+                261 entries; "unigram", SentencePiece's unigram language model (extra
+                `sentencepiece`); or "char", a vocabulary of the most frequent characters.
             lowercase: see the class.
-            strip_accents: see the class.
-            split_cjk: see the class.
+            strip_accents: see the class. None keeps accents if the model is not WordPiece: in
+                scripts such as Thai, they are vowels.
+            split_cjk: see the class. Only WordPiece splits them.
             progress: function that is called with (number done, total or None, description).
 
         Raises:
-            DataError: if the corpus is too small. The message states how many entries it gives.
+            DataError: if the corpus does not give so many entries, or its alphabet needs more. The
+                message states how many are right.
+            ImportError: if the model needs SentencePiece, which is not installed.
+            ValueError: if there is no such model, or `vocab_size` is too small for any corpus.
+
+        Warns:
+            CoverageWarning: if 1 % of the words or characters are in words that WordPiece makes one
+                [UNK].
         """
+        check_model(model, vocab_size)
+        if model != "wordpiece":
+            engine = train_engine(
+                documents,
+                model=model,
+                vocab_size=vocab_size,
+                lowercase=lowercase,
+                strip_accents=strip_accents,
+                progress=progress,
+            )
+            return cls.from_engine(engine)
         switches = Switches(lowercase=lowercase, strip_accents=strip_accents, split_cjk=split_cjk)
         split = WordPiece(SPECIAL_TOKENS, **switches).split
-        return cls(learn_vocabulary(documents, split, vocab_size, progress), **switches)
+        vocabulary, coverage = learn_vocabulary(documents, split, vocab_size, progress)
+        if message := coverage.message(TRAIN_ANOTHER):
+            warnings.warn(message, CoverageWarning, stacklevel=2)
+        return cls(vocabulary, **switches)
 
     @classmethod
     def learn(cls, *_: Any, **__: Any) -> Never:
@@ -305,6 +339,27 @@ class Tokenizer:
             Ids of all texts, int32 [all ids], and the number of ids of each text, int64 [texts].
         """
         return self._kind.ragged_ids(list_of_texts(texts))
+
+    def coverage(
+        self, texts: Sequence[str], encoded: tuple[np.ndarray, np.ndarray] | None = None
+    ) -> Coverage:
+        """Return the numbers of words, tokens and characters of texts, and of those lost in [UNK].
+
+        Args:
+            texts: texts.
+            encoded: result of `ragged_ids` for these texts; None to compute it.
+        """
+        texts = list_of_texts(texts)
+        ids, lengths = self.ragged_ids(texts) if encoded is None else encoded
+        return measure_coverage(
+            texts,
+            ids,
+            lengths,
+            unk_id=self.unk_id,
+            continuation=self.continuation,
+            split=self._kind.split,
+            limit=self._kind.max_word_length,
+        )
 
     def decode(self, ids: Sequence[int] | np.ndarray, skip_special_tokens: bool = True) -> str:
         """Return the text of ids. Case, accents and spaces may differ from the original text.

@@ -14,6 +14,8 @@ from pathlib import Path
 
 from bert_keras.errors import DataError
 from bert_keras.file_io import read_bytes
+from bert_keras.tokenizers.vocabulary_coverage import TRAIN_ANOTHER, Coverage
+from bert_keras.tokenizers.word_counts import Progress, count_words, most_words, no_progress
 
 
 def read_vocabulary(path: Path) -> list[str]:
@@ -50,20 +52,13 @@ def vocabulary_text(vocabulary: Iterable[str]) -> bytes:
 # Training counts the distinct words of a corpus. It then merges the most frequent pair of adjacent
 # pieces until the vocabulary is full (Sennrich et al., 2016, section 3.2, with WordPiece's "##").
 # The result is deterministic: pairs of equal count are ordered by their text. It depends on the
-# order of documents only for a corpus with more distinct words than are held (see `count_words`).
+# order of documents only for a corpus with more distinct words than are held (see `word_counts`).
 
 
 SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 CONTINUATION = "##"
-MAX_WORD_LENGTH = 100  # characters; a longer word is [UNK]
-# Limit of distinct words held while counting, for each vocabulary entry and at least. It bounds the
-# memory for any corpus; rarer words have hardly any effect on the entries.
-WORDS_PER_ENTRY = 8
-FEWEST_WORDS = 100_000
 COVERAGE = 0.9999  # share of the characters in the corpus that the alphabet covers
 _UNWRITABLE = re.compile("[\r\n\ud800-\udfff]")
-
-Progress = Callable[[int, int | None, str], object]
 
 
 def check_vocabulary(
@@ -109,16 +104,12 @@ def check_vocabulary(
         )
 
 
-def no_progress(*_: object) -> None:
-    """Take the place of a missing function for progress."""
-
-
 def learn_vocabulary(
     documents: Iterable[str | Iterable[str]],
     split: Callable[[str], list[str]],
     vocab_size: int,
     progress: Progress | None = None,
-) -> list[str]:
+) -> tuple[list[str], Coverage]:
     """Train a WordPiece vocabulary with exactly `vocab_size` entries.
 
     Args:
@@ -128,78 +119,58 @@ def learn_vocabulary(
         progress: function that is called with (number done, total or None, description).
 
     Returns:
-        Special tokens, then the alphabet, then merged pieces by frequency.
+        Special tokens, then the alphabet, then merged pieces by frequency; and the numbers of words
+        of the corpus, and of those that are too long for WordPiece.
 
     Raises:
-        DataError: if the corpus is too small. The message states how many entries it gives.
-        ValueError: if `vocab_size` leaves no room beside the special tokens.
+        DataError: if the corpus does not give so many entries, or its alphabet needs more. The
+            message states the cause and how many entries are right.
     """
-    if vocab_size <= len(SPECIAL_TOKENS):
-        raise ValueError(
-            f"`vocab_size` must be more than the {len(SPECIAL_TOKENS)} special tokens. "
-            f"Received: {vocab_size}"
-        )
     report = progress or no_progress
-    max_words = max(FEWEST_WORDS, WORDS_PER_ENTRY * vocab_size)
-    counts = count_words(documents, split, report, max_words)
+    counts, coverage = count_words(documents, split, report, most_words(vocab_size))
     vocabulary: list[str] = []
+    words: dict[str, int] = {}
     # Rare characters get entries only if the frequent ones do not fill the vocabulary.
-    for coverage in (COVERAGE, 1.0):
-        alphabet, words = _alphabet(counts, vocab_size - len(SPECIAL_TOKENS), coverage)
+    for share in (COVERAGE, 1.0):
+        alphabet, words = _alphabet(counts, vocab_size - len(SPECIAL_TOKENS), share)
         vocabulary = _merge(words, [*SPECIAL_TOKENS, *alphabet], vocab_size, report)
         if len(vocabulary) == vocab_size:
-            return vocabulary
+            return vocabulary, coverage
         if len(words) == len(counts):
             break
-    raise DataError(
-        f"the corpus ({counts.total():,} words, {len(counts):,} different) gives at most "
-        f"{len(vocabulary):,} vocabulary entries. Received: vocab_size={vocab_size:,}. "
-        "Ask for fewer, or add text."
-    )
+    raise DataError(_too_few(counts, words, vocabulary, vocab_size, coverage))
 
 
-def count_words(
-    documents: Iterable[str | Iterable[str]],
-    split: Callable[[str], list[str]],
-    report: Progress,
-    max_words: int,
-) -> Counter[str]:
-    """Count the words of a corpus. The counts are exact for up to `max_words` distinct words.
-
-    When there are more after a document, the rarest words are dropped until half of the limit are
-    left. Then the result also depends on the order of the documents.
+def _too_few(
+    counts: Counter[str],
+    spelled: dict[str, int],
+    vocabulary: list[str],
+    vocab_size: int,
+    coverage: Coverage,
+) -> str:
+    """Return the message on a vocabulary that is too small: its cause, and what to do.
 
     Args:
-        documents: documents, each a string or an iterable of strings.
-        split: function from a text to its words.
-        report: progress callback.
-        max_words: limit of distinct words.
-
-    Returns:
-        Word -> count, without words longer than `MAX_WORD_LENGTH`.
+        counts: word -> count.
+        spelled: word -> count of the words that the alphabet can spell.
+        vocabulary: all entries that were found.
+        vocab_size: number of entries that was asked for.
+        coverage: numbers of all words, and of those that are too long.
     """
-    if isinstance(documents, str):
-        raise TypeError(
-            f"`documents` must be an iterable of documents. Received: one string, "
-            f"{documents!r:.80}. Put it into a list."
+    if len(spelled) < len(counts):
+        forms = len({piece for word in counts for piece in _pieces(word)})
+        return (
+            f"the alphabet of the corpus does not fit into the vocabulary: it has {forms:,} "
+            "entries, one for a character that begins a word and one for a character within words. "
+            f"Received: vocab_size={vocab_size:,}. Pass {len(SPECIAL_TOKENS) + forms:,} or more."
         )
-    counts: Counter[str] = Counter()
-    done = 0
-    for done, document in enumerate(documents, start=1):
-        for text in (document,) if isinstance(document, str) else document:
-            counts.update(split(text))
-        if len(counts) > max_words:
-            counts = _without_rare(counts, max_words // 2)
-        if done % 100 == 0:
-            report(done, None, "counting words")
-    report(done, done, "counting words")
-    return Counter({word: n for word, n in counts.items() if len(word) <= MAX_WORD_LENGTH})
-
-
-def _without_rare(counts: Counter[str], keep: int) -> Counter[str]:
-    """Return the words with higher counts than word number `keep`, so at most `keep` words."""
-    floor = sorted(counts.values(), reverse=True)[keep]
-    return Counter({word: n for word, n in counts.items() if n > floor})
+    cures = [f"Pass {len(vocabulary):,} or less, or add text."] if counts else []
+    cures.append(coverage.message(TRAIN_ANOTHER))
+    return (
+        f"the corpus ({coverage.words:,} words, {len(counts):,} different) gives at most "
+        f"{len(vocabulary):,} vocabulary entries. Received: vocab_size={vocab_size:,}. "
+        + (" ".join(filter(None, cures)) or "Add text.")
+    )
 
 
 def _pieces(word: str) -> list[str]:

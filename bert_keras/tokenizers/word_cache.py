@@ -16,7 +16,8 @@ import numpy as np
 import tokenizers
 
 from bert_keras.tokenizers.basic_tokenizer import ALONE, PART, TEXT_END, WordSplitter
-from bert_keras.tokenizers.vocabulary import CONTINUATION, MAX_WORD_LENGTH
+from bert_keras.tokenizers.vocabulary import CONTINUATION
+from bert_keras.tokenizers.vocabulary_coverage import MAX_WORD_LENGTH
 
 KEY_BYTES = 16
 

@@ -21,7 +21,8 @@ from bert_keras.tokenizers.basic_tokenizer import (
     without_surrogates,
 )
 from bert_keras.tokenizers.encoding import BERT
-from bert_keras.tokenizers.vocabulary import CONTINUATION, MAX_WORD_LENGTH, check_vocabulary
+from bert_keras.tokenizers.vocabulary import CONTINUATION, check_vocabulary
+from bert_keras.tokenizers.vocabulary_coverage import MAX_WORD_LENGTH
 from bert_keras.tokenizers.word_cache import LongestMatch, WordTable
 
 if TYPE_CHECKING:
@@ -56,12 +57,14 @@ class WordPiece:
         marked: library tokenizer that recognises special tokens in a text.
         identity: text that is equal for two tokenizers if they give the same ids.
         split: function from a text to its words.
+        max_word_length: number of characters of the longest word that is read.
 
     Raises:
         DataError: if the vocabulary is not valid. The message names the entry.
     """
 
     scheme = BERT
+    max_word_length: int | None = MAX_WORD_LENGTH
 
     def __init__(
         self,
@@ -201,8 +204,9 @@ def require_word_piece(tokenizer: Tokenizer) -> None:
     """
     if tokenizer.lowercase is None:
         raise ValueError(
-            "Only WordPiece tokenizers have a graph: export the model without its tokenizer, and "
-            f"make ids in Python. Received: {tokenizer!r}"
+            "Only WordPiece tokenizers have a graph. Pass ids_only=True to export.saved_model "
+            "(--ids-only to bert-keras export) for a model that takes ids, and make the ids in "
+            f"Python. Received: {tokenizer!r}"
         )
     normalizer = normalizers.BertNormalizer(
         clean_text=True,

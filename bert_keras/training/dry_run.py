@@ -22,6 +22,7 @@ from bert_keras import escaping
 from bert_keras.config import BertConfig
 from bert_keras.data import Corpus, demo_documents, read
 from bert_keras.errors import Step
+from bert_keras.tokenizers import Tokenizer
 from bert_keras.training import last_steps, machine
 from bert_keras.training.prepare import find_prepared, open_tokenizer
 from bert_keras.training.pretrain_recipe import PretrainRecipe
@@ -90,7 +91,8 @@ def print_plan(
     table = Table(*columns, title=f"{recipe.name}: the plan; nothing was written")
     text = f"{estimates.text_bytes / 1e6:,.1f} MB"
     table.add_row("text", text, recipe.corpus)
-    origin = recipe.vocab or ("prepared" if _prepared(recipe) else "learned from the text")
+    learned = f"{recipe.tokenizer_model}, learned from the text"
+    origin = recipe.vocab or ("prepared" if _prepared(recipe) else learned)
     table.add_row("vocabulary", f"{estimates.vocab_size:,} pieces", origin)
     table.add_row(
         "model", f"{estimates.parameters:,} parameters", recipe.init_checkpoint or _sizes(recipe)
@@ -109,7 +111,8 @@ def print_plan(
         path = f"saved_models/{recipe.name}/<version>"
         part = "the discriminator's encoder" if recipe.loss == "rtd" else ""
         place = "in the run folder" if is_quicktest else ""
-        table.add_row("SavedModel", path, ", ".join(filter(None, (part, place))))
+        takes = "" if _takes_text(recipe) else "takes ids, because only WordPiece has a graph"
+        table.add_row("SavedModel", path, ", ".join(filter(None, (part, place, takes))))
     (console or escaping.console()).print(table)
 
 
@@ -143,6 +146,15 @@ def files_of_steps(steps: Sequence[Step]) -> list[str]:
 def _exports(recipe: PretrainRecipe) -> bool:
     """Return whether the run will export a SavedModel: asked for, and TensorFlow Text is there."""
     return recipe.export and importlib.util.find_spec("tensorflow_text") is not None
+
+
+def _takes_text(recipe: PretrainRecipe) -> bool:
+    """Return whether the tokenizer of the run is WordPiece, which can be part of a SavedModel."""
+    if prepared := find_prepared(recipe.corpus):
+        return Tokenizer.from_preset(prepared).lowercase is not None
+    if recipe.vocab:
+        return open_tokenizer(recipe.vocab, recipe.lowercase).lowercase is not None
+    return recipe.tokenizer_model == "wordpiece"
 
 
 def _sizes(recipe: PretrainRecipe) -> str:

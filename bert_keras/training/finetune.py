@@ -25,6 +25,7 @@ Exit codes: 0 done, 2 bad arguments, 3 bad examples, 4 damaged files, 5 no space
 from __future__ import annotations
 
 import shlex
+import sys
 from typing import TYPE_CHECKING
 
 from bert_keras.errors import NumericError, UsageError
@@ -95,7 +96,7 @@ def _finetune(recipe: FinetuneRecipe, folder: FinetuneFolder, arguments: list[st
     """Train with every seed, then write report and best model into the folder of the run."""
     import keras
 
-    from bert_keras.training.finetune_data import Data
+    from bert_keras.training.finetune_data import Data, unknown_note
     from bert_keras.training.finetune_report import finish
     from bert_keras.training.finetune_seed import run_seed, tokenizer_of
     from bert_keras.training.tasks import task_of
@@ -104,6 +105,8 @@ def _finetune(recipe: FinetuneRecipe, folder: FinetuneFolder, arguments: list[st
     finetuning = task_of(recipe)
     data = Data.read(recipe, finetuning)
     tokenizer = tokenizer_of(recipe)
+    if note := unknown_note(recipe, finetuning, data, tokenizer):
+        print(note, file=sys.stderr)
     seeds = range(recipe.seed, recipe.seed + recipe.seeds)
     results = [
         run_seed(recipe, finetuning, data, tokenizer, seed, folder.of_seed(seed)) for seed in seeds

@@ -31,7 +31,7 @@ from bert_keras.predictor import (
     read_predictor_config,
 )
 from bert_keras.task_names import FINETUNED
-from bert_keras.tokenizers import Tokenizer
+from bert_keras.tokenizers import Coverage, Tokenizer
 from bert_keras.training import progress
 from bert_keras.training.finetune_recipe import READING, FinetuneRecipe, usual_values
 from bert_keras.training.recipe_files import parse_overrides, require_no_flags
@@ -156,6 +156,33 @@ def training_examples(
     length = recipe.max_length
     rows = round(recipe.batch_size * float(examples.lengths.mean()) / length)
     return PackedExamples(examples, sequence_length=length, batch_size=max(1, rows))
+
+
+_SAMPLE = 2_000  # examples whose words are counted
+
+
+class _CountingTokenizer:
+    """A tokenizer that adds up the coverage of the texts that it encodes."""
+
+    def __init__(self, tokenizer: Tokenizer):
+        self.scheme, self._tokenizer, self.coverage = tokenizer.scheme, tokenizer, Coverage()
+
+    def ragged_ids(self, texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
+        """Return the ids of texts; see `Tokenizer.ragged_ids`."""
+        encoded = self._tokenizer.ragged_ids(texts)
+        self.coverage += self._tokenizer.coverage(texts, encoded)
+        return encoded
+
+
+def unknown_note(
+    recipe: FinetuneRecipe, finetuning: FinetuningTask, data: Data, tokenizer: Tokenizer
+) -> str:
+    """Return a note on the share of the training texts that is [UNK]; "" if it is negligible."""
+    counting: Any = _CountingTokenizer(tokenizer)
+    numbers = np.linspace(0, len(data.train) - 1, min(len(data.train), _SAMPLE)).astype(int)
+    finetuning.row_lengths(counting, finetuning.take(data.train, numbers.tolist()))
+    message = counting.coverage.message()
+    return f"note: {recipe.train}: {message}" if message else ""
 
 
 # === Examples of a quick test ===

@@ -28,7 +28,7 @@ from bert_keras.training.dry_run import (
     matrix_product_speed,
     products_of,
 )
-from bert_keras.training.finetune_data import Data
+from bert_keras.training.finetune_data import Data, unknown_note
 from bert_keras.training.finetune_recipe import FinetuneRecipe
 from bert_keras.training.finetune_report import STEPS
 from bert_keras.training.finetune_seed import build_task, distiller_of, tokenizer_of
@@ -55,6 +55,7 @@ class FinetunePlan:
         parameters: number of parameters of the encoder.
         memory: bytes of weights, gradients, moments and activations.
         seconds: time of the training with all seeds, without evaluations.
+        note: message on text that is [UNK]; "" if it is negligible.
     """
 
     examples: tuple[int, int]
@@ -65,6 +66,7 @@ class FinetunePlan:
     parameters: int
     memory: int
     seconds: float
+    note: str = ""
 
 
 def plan(recipe: FinetuneRecipe) -> FinetunePlan:
@@ -103,6 +105,7 @@ def plan(recipe: FinetuneRecipe) -> FinetunePlan:
         encoder.count_params(),
         _memory(recipe, encoder, int(np.percentile(lengths, 95))),
         operations / (matrix_product_speed() * EFFICIENCY),
+        unknown_note(recipe, finetuning, data, tokenizer),
     )
 
 
@@ -245,4 +248,7 @@ def print_plan(recipe: FinetuneRecipe, *, console: Console | None = None) -> Non
     table.add_row(
         "run folder", recipe.out or f"runs/{recipe.name}", ", ".join(files_of_run(recipe))
     )
-    (console or escaping.console()).print(table)
+    console = console or escaping.console()
+    console.print(table)
+    if estimates.note:
+        console.print(estimates.note)

@@ -9,9 +9,11 @@
     language=en            ISO code of the language: its rules split running text into sentences
     field=text             key of the text in .jsonl files
     vocab=                 a vocab.txt, or a folder with one; without it, a vocabulary is learned
+    model=wordpiece        what is learned: wordpiece; or bpe, unigram or char, for text without
+                           spaces between words, such as Thai
     vocab_size=16000       entries of a vocabulary that is learned without the validation documents
-    lowercase=true         convert text to lower case, without accents; a folder of vocab= decides
-                           this by itself
+    lowercase=true         convert text to lower case, with wordpiece without accents; a folder of
+                           vocab= decides this by itself
     validation_split=0.02  share of the documents for validation: one document in N, N = 1 /
                            validation_split; 0: none
     workers=2              processes that prepare the text
@@ -20,6 +22,7 @@
 Examples:
     bert-keras prepare corpus="wiki/*.gz" out=corpora/wiki vocab_size=30_000 workers=8
     bert-keras prepare corpus=books.jsonl field=body out=corpora/books lowercase=false
+    bert-keras prepare corpus=thai.txt out=corpora/thai model=unigram vocab_size=8_000
 
 Then: bert-keras pretrain RECIPE corpus=FOLDER
 Exit codes: 0 done, 2 bad arguments, 3 bad text, 5 no space, or the folder is in use, 130 and 143
@@ -33,6 +36,7 @@ import inspect
 import re
 import resource
 import sys
+import warnings
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -40,12 +44,17 @@ from typing import Any
 from rich.table import Table
 
 from bert_keras import Tokenizer, data, escaping, file_io, presets
-from bert_keras.errors import DataError, UsageError
+from bert_keras.errors import CoverageWarning, DataError, UsageError
+from bert_keras.tokenizers import Coverage
 from bert_keras.training.machine import RSS_UNIT
 from bert_keras.training.progress import clock, task
-from bert_keras.training.recipe_files import parse_overrides
+from bert_keras.training.recipe_files import check_learned, parse_overrides
 from bert_keras.training.run import run
 
+ANOTHER_MODEL = "prepare it with model=unigram, model=bpe or model=char"
+ANOTHER_VOCABULARY = (
+    "The vocabulary does not fit the text: learn one from it, or check its language and lowercase=."
+)
 _LANGUAGE = re.compile("[a-z]{2,3}([-_][A-Za-z0-9]+)*")
 
 
@@ -57,6 +66,11 @@ class Prepared:
     learn_seconds: float
     write_seconds: float
 
+    @property
+    def coverage(self) -> Coverage:
+        """Numbers of words, tokens and characters in all corpora, and of those lost in [UNK]."""
+        return sum((corpus.coverage for corpus in self.corpora.values()), Coverage())
+
 
 def main(arguments: list[str]) -> None:
     """Run the program."""
@@ -66,7 +80,10 @@ def main(arguments: list[str]) -> None:
             raise UsageError(
                 f"{key}= is missing. Write: bert-keras prepare corpus=FILES out=FOLDER"
             )
-    _print_summary(prepare(**values), values)
+    made = prepare(**values)
+    _print_summary(made, values)
+    if message := made.coverage.message(ANOTHER_MODEL, ANOTHER_VOCABULARY):
+        print(f"note: {message}", file=sys.stderr)
 
 
 def prepare(
@@ -77,6 +94,7 @@ def prepare(
     language: str = "en",
     field: str = "text",
     vocab: str = "",
+    model: str = "wordpiece",
     vocab_size: int = 16_000,
     lowercase: bool = True,
     validation_split: float = 0.02,
@@ -93,7 +111,8 @@ def prepare(
         DataError: text or a vocabulary that cannot be used.
         ResourceError: no space, a killed worker, a folder in use.
     """
-    _check(layout, language, vocab_size, validation_split, workers)
+    _check(layout, language, validation_split, workers)
+    check_learned("model", model, vocab_size, vocab)
     out = file_io.expanded(out)
     # Now, not when the vocabulary is learned.
     data.require_vacant(out, overwrite)
@@ -112,9 +131,16 @@ def prepare(
         with task("vocabulary") as progress:
             documents = enumerate(read(progress))
             train = (doc for i, doc in documents if data.split_of(i, validation_split) == "train")
-            tokenizer = Tokenizer.train(
-                train, vocab_size=vocab_size, lowercase=lowercase, progress=progress
-            )
+            with warnings.catch_warnings():
+                # The same is said about the whole corpus when it is written.
+                warnings.simplefilter("ignore", CoverageWarning)
+                tokenizer = Tokenizer.train(
+                    train,
+                    vocab_size=vocab_size,
+                    model=model,
+                    lowercase=lowercase,
+                    progress=progress,
+                )
     learned = perf_counter()
     with task("corpus") as progress:
         corpora = data.write(
@@ -212,14 +238,11 @@ def _require_unchanged(before: list[tuple[str, int, int]], text: data.Documents)
     before[:] = now
 
 
-def _check(
-    layout: str, language: str, vocab_size: int, validation_split: float, workers: int
-) -> None:
+def _check(layout: str, language: str, validation_split: float, workers: int) -> None:
     """Raise `UsageError` for the first bad argument, before any text is read."""
     for good, rule, name, value in (
         (layout in data.LAYOUTS, f"one of {', '.join(data.LAYOUTS)}", "layout", layout),
         (_LANGUAGE.fullmatch(language), "an ISO code such as en or zh", "language", language),
-        (vocab_size > 5, "more than the 5 special tokens", "vocab_size", vocab_size),
         (0 <= validation_split <= 0.5, "from 0 to 0.5", "validation_split", validation_split),
         (workers >= 1, "at least 1", "workers", workers),
     ):
@@ -250,6 +273,9 @@ def _print_summary(made: Prepared, values: dict[str, Any]) -> None:
         table.add_row(label, *(f"{count[label]:,}" for count in counts.values()))
     shares = (count["unknown_tokens"] / count["tokens"] for count in counts.values())
     table.add_row("[UNK] share", *(f"{share:.3%}" for share in shares))
+    if made.coverage.long_words:
+        cells = (f"{count['long_words']:,}" for count in counts.values())
+        table.add_row("words too long for WordPiece", *cells)
     for label in ("dropped_sentences", "dropped_documents"):
         if any(count[label] for count in counts.values()):
             cells = (f"{count[label]:,}" for count in counts.values())

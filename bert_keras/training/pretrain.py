@@ -32,13 +32,16 @@ from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
-from bert_keras.errors import UsageError, run_steps
+from bert_keras.errors import DataError, UsageError, run_steps
 from bert_keras.training import machine, recipe_help
 from bert_keras.training.pretrain_recipe import FOLDER, PretrainRecipe, load_recipe, quicktest
 from bert_keras.training.recipe_files import read_command
 from bert_keras.training.run import AGAIN, check_folder, run, train
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from bert_keras.training.pretrain_setup import TrainingCorpora
     from bert_keras.training.run_folder import PretrainFolder
 
 _FLAGS = ("--dry-run", "--quicktest")
@@ -110,6 +113,8 @@ def _pretrain(recipe: PretrainRecipe, folder: PretrainFolder, arguments: list[st
 
     # === Text ===
     corpora = open_corpora(recipe, folder)
+    for note in filter(None, _notes(recipe, corpora)):
+        print(f"note: {note}", file=sys.stderr)
     examples = apply_packing(recipe, corpora.examples(recipe))
     validation = apply_packing(recipe, corpora.examples(recipe, validation=True))
 
@@ -169,6 +174,32 @@ def _pretrain(recipe: PretrainRecipe, folder: PretrainFolder, arguments: list[st
         saved_models=Path(folder.given if "--quicktest" in arguments else "", "saved_models"),
     )
     run_steps(STEPS, trained, done=f"{folder.path}: the training is done", again=AGAIN)
+
+
+def _notes(recipe: PretrainRecipe, corpora: TrainingCorpora) -> Iterator[str]:
+    """Yield what to know before the training: text that is [UNK], a SavedModel without text.
+
+    Raises:
+        DataError: all text to train on, or to evaluate on, is [UNK].
+    """
+    from bert_keras.training.prepare import ANOTHER_VOCABULARY
+
+    key = "prepare it again with model" if corpora.is_prepared else "give tokenizer_model"
+    cure = f"{key}=unigram, bpe or char"
+    for corpus in (corpora.train, corpora.validation):
+        coverage = corpus.coverage
+        if coverage.unknown_tokens == coverage.tokens:
+            raise DataError(
+                f"{corpus.directory}: a model cannot learn from [UNK] alone. "
+                f"{coverage.message(cure, ANOTHER_VOCABULARY)}"
+            )
+    coverage = corpora.train.coverage + corpora.validation.coverage
+    yield coverage.message(cure, ANOTHER_VOCABULARY)
+    if recipe.export and corpora.tokenizer.lowercase is None:
+        yield (
+            "the SavedModel will take ids and no text, because only a WordPiece tokenizer has a "
+            "TensorFlow graph. Make the ids with bert_keras.Tokenizer or transformers."
+        )
 
 
 def _event_files(folder: PretrainFolder) -> Any:

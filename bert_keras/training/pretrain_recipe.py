@@ -50,8 +50,20 @@ class PretrainRecipe(RunRecipe):
     vocab: str = _vocabulary(
         "vocab.txt, or a folder with a tokenizer; empty: learned from the corpus", ""
     )
+    tokenizer_model: str = _vocabulary(
+        "kind of a tokenizer that is learned",
+        "wordpiece",
+        choices={
+            "wordpiece": "pieces of words, as BERT; words need spaces between them",
+            "bpe": "byte-level BPE, as RoBERTa; for any text, without [UNK]",
+            "unigram": "SentencePiece's unigram language model, for text without spaces",
+            "char": "characters, for text without spaces",
+        },
+    )
     vocab_size: int = _vocabulary("entries of a vocabulary that is learned", 16_000)
-    lowercase: bool = _vocabulary("convert text to lower case, without accents", True)
+    lowercase: bool = _vocabulary(
+        "convert text to lower case, with wordpiece without accents", True
+    )
     # === Model ===
     init_checkpoint: str = _model(
         "checkpoint to continue pretraining from; it gives sizes, dropout and vocabulary", ""
@@ -164,6 +176,9 @@ class PretrainRecipe(RunRecipe):
             object.__setattr__(self, "vocab", self.vocab or self.init_checkpoint)
         else:
             self._check_sizes()
+        recipe_files.check_learned(
+            "tokenizer_model", self.tokenizer_model, self.vocab_size, self.vocab
+        )
         for name in ("log_every", "gradient_accumulation_steps"):
             if self.steps % getattr(self, name):
                 fail("steps", f"must be a multiple of {name}={getattr(self, name)}", self.steps)
@@ -256,7 +271,8 @@ def quicktest(recipe: PretrainRecipe) -> PretrainRecipe:
         init_checkpoint="",
         config="bert_tiny_uncased",
         max_positions=0,
-        vocab_size=min(recipe.vocab_size, 1_000),
+        # The text has about 100 characters.
+        vocab_size=min(recipe.vocab_size, 60 if recipe.tokenizer_model == "char" else 1_000),
         sequence_length=min(recipe.sequence_length, 32),
         max_predictions_per_seq=min(recipe.max_predictions_per_seq, 5),
         packed_length=min(recipe.packed_length, 64),

@@ -6,6 +6,7 @@ import dataclasses
 import datetime
 import math
 import os
+import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -339,9 +340,27 @@ def fill_validation_masks(
         return []
     fills = Predictor(task, tokenizer).fill_mask(texts, top_k=5)
     return [
-        FilledMask(text, answer, [(guess.token, guess.score) for guess in masks[0]])
+        FilledMask(
+            text,
+            answer,
+            [(_shown(tokenizer, guess.token_id), guess.score) for guess in masks[0]],
+        )
         for (text, answer), masks in zip(chosen, fills, strict=True)
     ]
+
+
+def _shown(tokenizer: Tokenizer, token_id: int) -> str:
+    """Return a token for people: that of WordPiece as it is, of other models its text."""
+    if tokenizer.lowercase is not None:
+        return tokenizer.id_to_token(token_id)
+    return tokenizer.decode([token_id], skip_special_tokens=False).strip()
+
+
+def _is_word(text: str) -> bool:
+    """Return whether a text has letters and their marks, and nothing else."""
+    return text[:1].isalpha() and all(
+        character.isalpha() or unicodedata.category(character).startswith("M") for character in text
+    )
 
 
 def _maskable(corpus: Corpus, tokenizer: Tokenizer, longest: int) -> Iterator[tuple[str, str]]:
@@ -354,11 +373,11 @@ def _maskable(corpus: Corpus, tokenizer: Tokenizer, longest: int) -> Iterator[tu
         if not min(_SHORTEST, longest) <= len(ids) <= longest or tokenizer.unk_id in ids:
             continue
         continued = np.append(tokenizer.continuation[ids][1:], False)
-        words = [tokenizer.id_to_token(token) for token in ids]
+        words = [_shown(tokenizer, token) for token in ids.tolist()]
         whole = [
             place
             for place, word in enumerate(words)
-            if word.isalpha() and not continued[place] and not tokenizer.continuation[ids[place]]
+            if _is_word(word) and not continued[place] and not tokenizer.continuation[ids[place]]
         ]
         if not whole:
             continue

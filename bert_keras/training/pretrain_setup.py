@@ -266,19 +266,16 @@ def _prepare(recipe: PretrainRecipe, folder: PretrainFolder) -> None:
     if source == "demo":
         source = str(write_demo_corpus(folder.path / "demo.txt"))
         file_names = ("demo.txt",)  # the folder is no part of the text
+    names = ("layout", "language", "field", "vocab", "vocab_size", "lowercase", "workers")
+    values: dict[str, Any] = {name: getattr(recipe, name) for name in names}
     prepare.prepare(
         corpus=source,
         out=folder.corpus,
-        layout=recipe.layout,
-        language=recipe.language,
-        field=recipe.field,
-        vocab=recipe.vocab,
-        vocab_size=recipe.vocab_size,
-        lowercase=recipe.lowercase,
+        model=recipe.tokenizer_model,
         validation_split=recipe.validation_split,
-        workers=recipe.workers,
         overwrite=True,
         file_names=file_names,
+        **values,
     )
 
 

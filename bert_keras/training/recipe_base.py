@@ -51,6 +51,7 @@ ALIASES: dict[str, tuple[str, ...]] = {
     "max_steps": ("steps", "epochs"),
     "mlm_probability": ("mask_rate",),
     "model": ("encoder", "init_checkpoint"),
+    "model_type": ("tokenizer_model",),
     "num_epochs": ("epochs", "steps"),
     "num_train_epochs": ("epochs", "steps"),
     "output_dir": ("out",),

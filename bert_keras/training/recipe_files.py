@@ -11,6 +11,7 @@ from typing import Any, TypeVar, cast
 
 from bert_keras.errors import UsageError
 from bert_keras.escaping import require_utf8
+from bert_keras.tokenizers import MODELS, check_model
 from bert_keras.training.recipe_base import RENAMED, VALUE_TYPES, nearest
 
 _Recipe = TypeVar("_Recipe", bound=Any)
@@ -184,6 +185,31 @@ def parse_overrides(arguments: Sequence[str], defaults: Mapping[str, Any]) -> di
                 f"{key} must be {VALUE_TYPES[value_type.__name__]}. Received: {text!r}"
             ) from None
     return {**defaults, **values}
+
+
+def check_learned(name: str, model: str, vocab_size: int, vocab: str) -> None:
+    """Check the kind and the size of a tokenizer that is to be learned, before any text is read.
+
+    Args:
+        name: key of the kind on the command line.
+        model: kind of the tokenizer.
+        vocab_size: number of entries to learn.
+        vocab: a tokenizer to take in place of a new one, or "".
+
+    Raises:
+        UsageError: no such kind, one that is not installed, or values that do not fit it.
+    """
+    if vocab:
+        if model != MODELS[0]:
+            raise UsageError(
+                f"{name}={model} is for a tokenizer that is learned, and the tokenizer is that of "
+                f"{vocab}. Leave {name}= out."
+            )
+        return
+    try:
+        check_model(model, vocab_size)
+    except (ImportError, ValueError) as error:
+        raise UsageError(f"{name}={model}: {error}") from error
 
 
 def _integer(text: str) -> int:

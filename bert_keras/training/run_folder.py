@@ -216,7 +216,7 @@ class RunFolder:
 # Values that make the corpus: before the first checkpoint only these bind, once it is made.
 TEXT_VALUES = (
     *("corpus", "layout", "language", "field", "validation_split"),
-    *("vocab", "vocab_size", "lowercase"),
+    *("vocab", "tokenizer_model", "vocab_size", "lowercase"),
 )
 
 

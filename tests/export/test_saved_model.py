@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -170,6 +171,39 @@ def test_encoder_gives_vectors(task, tokenizer, results):
     vectors = Predictor(encoder, tokenizer)([text for text in TEXTS if len(text) < 24])
     short = [len(text) < 24 for text in TEXTS]
     np.testing.assert_allclose(results["encoder/sentence_vector"][short], vectors, atol=1e-5)
+
+
+def test_ids_only_for_a_tokenizer_without_a_graph(task, tmp_path, monkeypatch):
+    tokenizer = Tokenizer.train([WORDS], model="char", vocab_size=len(VOCABULARY))
+    with pytest.raises(ValueError, match=r"ids_only=True.*--ids-only.*Received: Tokenizer\(20"):
+        export.saved_model(task, tokenizer, tmp_path / "1")
+    assert not any(tmp_path.iterdir())
+    if not ON_TENSORFLOW:
+        called = []
+        monkeypatch.setattr(
+            sys.modules["bert_keras.export.saved_model"],
+            "with_backend",
+            lambda *arguments: called.append(arguments),
+        )
+        export.saved_model(task, tokenizer, tmp_path / "1", ids_only=True)
+        assert called[0][0] == "tensorflow"
+        assert called[0][-1] == "--ids-only"
+        return
+    import tensorflow as tf
+
+    export.saved_model(task, tokenizer, tmp_path / "1", ids_only=True)
+    model: Any = tf.saved_model.load(str(tmp_path / "1"))
+    assert set(model.signatures) == {"serving_default", "ids", "training"}
+    inputs = {name: np.asarray(value, np.int32) for name, value in IDS.items()}
+    tensors = {name: tf.constant(value) for name, value in inputs.items()}
+    expected = task.predict_on_batch(inputs)
+    for name in ("serving_default", "ids"):
+        outputs = model.signatures[name](**tensors)
+        for key, value in expected.items():
+            np.testing.assert_allclose(outputs[key], value, atol=1e-5)
+    extra = tmp_path / "1" / "assets.extra"
+    assert Tokenizer.from_preset(extra) == tokenizer
+    assert not (extra / "tf_serving_warmup_requests").exists()
 
 
 def test_nothing_is_written_over(task, tokenizer, tmp_path):

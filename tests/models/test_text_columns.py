@@ -10,15 +10,20 @@ import pyarrow as pa
 import pytest
 
 from bert_keras.data.columns import texts_of
-from bert_keras.errors import DataError
+from bert_keras.errors import CoverageWarning, DataError
+from bert_keras.models import BertEncoder, SequenceClassifier
 from bert_keras.models.text_columns import (
     find_text,
+    report_coverage,
     tags_of_rows,
     targets_from,
     text_pair,
     weights_by_name,
 )
+from bert_keras.tokenizers import Tokenizer
+from tests.contracts import TINY
 from tests.data.test_table_columns import Stream
+from tests.tokenizers.spaceless import sentences
 
 TEXTS, SECONDS = ["one", "two", "three"], ["uno", "dos", "tres"]
 
@@ -315,3 +320,44 @@ def test_whole_numbers_as_names_mean_the_same_classes_everywhere() -> None:
     assert weights_by_name({3: 2.0}, stars) == {"3": 2.0}
     with pytest.raises(DataError, match="row 0 has the label index 0, and the labels are 1 to 3"):
         targets_from([0], stars, "single_label")
+
+
+# === Text that is [UNK] ===
+
+
+TOKENIZER = Tokenizer(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *TEXTS])
+
+
+def _reported(capsys: pytest.CaptureFixture[str], *columns: Any, verbose: Any = "auto") -> str:
+    """Return what is printed about the coverage of columns."""
+    unknown = np.array([TOKENIZER.unk_id])
+    report_coverage(TOKENIZER, columns, unknown, verbose)
+    return capsys.readouterr().out
+
+
+def test_unknown_text_is_reported(capsys: pytest.CaptureFixture[str]) -> None:
+    line = "50 % of the tokens are [UNK]. Check that the tokenizer fits the language"
+    assert _reported(capsys, TEXTS, SECONDS).startswith(line)
+    assert _reported(capsys, [["one", "uno"], ("two", "dos")]).startswith(line)
+    assert _reported(capsys, pa.array(["one", "uno"])).startswith(line)
+    assert _reported(capsys, TEXTS, SECONDS, verbose=0) == ""
+    assert _reported(capsys, TEXTS * 100, ["uno"]) == ""
+
+
+def test_words_that_are_too_long_are_a_warning(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.warns(CoverageWarning, match=r"^50 % of the words, with 97 % of the characters"):
+        assert _reported(capsys, ["one", "z" * 101], verbose=0) == ""
+
+
+def test_text_without_unknown_tokens_is_not_read() -> None:
+    report_coverage(TOKENIZER, [None], np.array([5, 6]), "auto")
+
+
+@pytest.mark.filterwarnings("ignore:__array__:DeprecationWarning")
+def test_fit_warns_of_text_without_spaces() -> None:
+    config = TINY.replace(vocab_size=TOKENIZER.vocab_size)
+    task = SequenceClassifier(BertEncoder(config), labels=["bad", "good"], tokenizer=TOKENIZER)
+    texts = [*sentences(3, length=60), "one"]
+    with pytest.warns(CoverageWarning, match="75 % of the words") as caught:
+        task.fit(texts, ["bad", "good"] * 2, verbose=0, max_length=8)
+    assert caught[0].filename == __file__

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import re
 import subprocess
 import sys
 from collections import Counter
@@ -11,9 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from bert_keras.errors import DataError
+from bert_keras.errors import CoverageWarning, DataError
 from bert_keras.tokenizers import Tokenizer
-from bert_keras.tokenizers import vocabulary as vocabularies
 from bert_keras.tokenizers.vocabulary import SPECIAL_TOKENS, read_vocabulary
 from bert_keras.tokenizers.wordpiece import WordPiece
 from tests.tokenizers.samples import VOCABULARY
@@ -141,35 +141,59 @@ def test_alphabet_fits():
     assert {"##e", "##r"} <= set(vocabulary)  # These are the most frequent letters.
 
 
-def test_too_small_a_corpus_says_what_it_can_give():
-    with pytest.raises(DataError, match=r"gives at most 10 vocabulary entries.*vocab_size=1,000"):
-        learn(["aa ab"], vocab_size=1_000)
-    assert learn(["aa ab"], vocab_size=10).vocabulary[5:] == ("a", "##a", "##b", "aa", "ab")
-    for nothing in ([], ["", " \t"], [[]]):
-        with pytest.raises(DataError, match=r"^the corpus .0 words.* at most 5 vocabulary entries"):
-            learn(nothing, vocab_size=6)
+REFUSALS = {
+    "too few words": (
+        ["aa ab"],
+        1_000,
+        r"2 words, 2 different\) gives at most 10 .*Pass 10 or less",
+    ),
+    "no text": ([], 6, r"^the corpus \(0 words.* at most 5 vocabulary entries.* Add text\.$"),
+    "no words": (["", " \t"], 6, r"^the corpus \(0 words.* at most 5 .* Add text\.$"),
+    "no sentences": ([[]], 6, r"^the corpus \(0 words.* at most 5 .* Add text\.$"),
+    "alphabet": (["abcd efgh ijkl"], 8, r"alphabet .* does not fit .* 12 entries.*Pass 17 or more"),
+    "long words": (["x" * 101], 50, r"100 % of the words.*longer than 100 .*model=\"unigram\""),
+    "some long": (
+        ["ok " + "x" * 101],
+        50,
+        r"Pass 8 or less, or add text\. 50 % of the words, with",
+    ),
+}
+
+
+@pytest.mark.parametrize("cause", REFUSALS)
+def test_a_refusal_names_its_cause_and_the_cure(cause: str) -> None:
+    documents, vocab_size, message = REFUSALS[cause]
+    with pytest.raises(DataError, match=message) as caught:
+        learn(documents, vocab_size=vocab_size)
+    assert ("Pass" in str(caught.value)) == (cause in ("too few words", "alphabet", "some long"))
+
+
+@pytest.mark.filterwarnings("ignore::bert_keras.errors.CoverageWarning")
+@pytest.mark.parametrize("cause", ["too few words", "alphabet", "some long"])
+def test_the_size_that_a_refusal_names_is_right(cause: str) -> None:
+    documents, vocab_size, _ = REFUSALS[cause]
+    with pytest.raises(DataError) as caught:
+        learn(documents, vocab_size=vocab_size)
+    named = re.search(r"Pass (\d+) or", str(caught.value))
+    assert named is not None
+    assert learn(documents, vocab_size=int(named[1])).vocab_size == int(named[1])
+
+
+def test_long_words_are_not_learned_and_said() -> None:
+    documents = ["y" * 3 + " " + "x" * 101]
+    with pytest.warns(
+        CoverageWarning, match=r"^50 % of the words, with 97 % of the characters, are"
+    ):
+        assert "x" not in learn(documents, vocab_size=7).vocabulary
+    # 1 % of the words and of the characters is worth no warning.
+    learn([*["y" * 3] * 10_000, "x" * 101], vocab_size=7)
 
 
 def test_bad_arguments():
-    with pytest.raises(ValueError, match=r"more than the 5 special tokens. Received: 5"):
+    with pytest.raises(ValueError, match=r"more than the 5 special tokens. Received: vocab_size=5"):
         learn(vocab_size=5)
     with pytest.raises(TypeError, match="one string"):
         learn("a text")
-
-
-def test_long_words_are_not_counted():
-    assert "x" not in learn(["y" * 3 + " " + "x" * 101], vocab_size=7).vocabulary
-
-
-def test_the_table_of_words_is_bounded():
-    common = ["the world"] * 5
-    rare = [f"{chr(97 + i)}{chr(97 + j)}" for i in range(20) for j in range(20)]
-    report = lambda *_: None  # noqa: E731
-    counts = vocabularies.count_words([*common, *rare], str.split, report, max_words=50)
-    assert len(counts) <= 51
-    assert (counts["the"], counts["world"]) == (5, 5)
-    again = vocabularies.count_words([*common, *rare], str.split, report, max_words=50)
-    assert counts == again
 
 
 @pytest.mark.data

@@ -12,7 +12,13 @@ import pytest
 from bert_keras import BertEncoder, SequenceClassifier, Tokenizer
 from bert_keras.data import PackedExamples, SupervisedExamples
 from bert_keras.errors import DataError, UsageError
-from bert_keras.training.finetune_data import Data, quicktest_recipe, read, training_examples
+from bert_keras.training.finetune_data import (
+    Data,
+    quicktest_recipe,
+    read,
+    training_examples,
+    unknown_note,
+)
 from bert_keras.training.finetune_recipe import TASK_NAMES, FinetuneRecipe
 from bert_keras.training.tasks import task_of
 from tests.contracts import TINY
@@ -185,3 +191,17 @@ def test_they_are_the_same_each_time(tmp_path: Path) -> None:
         return {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
 
     assert contents() == contents()
+
+
+@pytest.mark.parametrize("task", TASK_NAMES)
+def test_text_that_is_unknown_is_noted_for_every_task(task: str, tmp_path: Path) -> None:
+    recipe = FinetuneRecipe(task=task, **_OF_OTHER_FILES.get(task, {"text": "x", "label": "y"}))
+    recipe = quicktest_recipe(recipe, tmp_path / "made")
+    finetuning = task_of(recipe)
+    data = Data.read(recipe, finetuning)
+    known = Tokenizer.from_preset(recipe.encoder)
+    assert unknown_note(recipe, finetuning, data, known) == ""
+    unknown = Tokenizer([*known.vocabulary[:5], "zzz"])
+    expected = "100 % of the tokens are [UNK]. Check that the tokenizer fits"
+    note = unknown_note(recipe, finetuning, data, unknown)
+    assert note.startswith(f"note: {recipe.train}: {expected}")

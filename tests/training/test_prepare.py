@@ -122,7 +122,11 @@ def _bad(*arguments: str) -> list[str]:
         (["corpus={text}"], UsageError, "out= is missing"),
         (_bad("vocab_sise=100"), UsageError, "Did you mean 'vocab_size'"),
         (_bad("vocab_size=many"), UsageError, "vocab_size must be a whole number"),
-        (_bad("vocab_size=5"), UsageError, "vocab_size must be more than.*Received: vocab_size=5"),
+        (_bad("vocab_size=5"), UsageError, r"vocab_size` must be more than.*vocab_size=5$"),
+        (_bad("model=bpe", "vocab_size=260"), UsageError, r"model=bpe: .* at least 261.*=260$"),
+        (_bad("model=words"), UsageError, r"^model=words: `model` must be one of wordpiece, bpe"),
+        (_bad("model=bpe", "vocab={text}"), UsageError, r"text\.txt\. Leave model= out"),
+        (_bad("tokenizer_model=bpe"), UsageError, r"Known keys: .*\bmodel,"),
         (
             _bad("validation_split=0.6"),
             UsageError,

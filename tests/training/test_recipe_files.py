@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from bert_keras.errors import UsageError
+from bert_keras.tokenizers import MODELS
 from bert_keras.training import recipe_files
-from bert_keras.training.recipe_files import parse_overrides
+from bert_keras.training.recipe_files import check_learned, parse_overrides
 
 _DEFAULTS = {"corpus": "demo", "steps": 100, "learning_rate": 1e-4, "lowercase": True, "out": ""}
 
@@ -126,3 +127,19 @@ def test_a_bad_file_is_named(body: str, message: str, tmp_path: Path) -> None:
     path = _write(tmp_path, "mine.py", body)
     with pytest.raises(UsageError, match=rf"mine\.py.*{message}"):
         recipe_files.load_recipe(str(path), _Recipe, tmp_path)
+
+
+def test_a_tokenizer_to_learn_is_checked_before_the_text_is_read() -> None:
+    for model in MODELS:
+        check_learned("model", model, 300, "")
+        with pytest.raises(
+            UsageError, match=rf"^model={model}: `vocab_size` must be .*Received: vocab_size=5"
+        ):
+            check_learned("model", model, 5, "")
+    with pytest.raises(
+        UsageError, match=r"^tokenizer_model=words: `model` must be one of wordpiece"
+    ):
+        check_learned("tokenizer_model", "words", 300, "")
+    check_learned("model", "wordpiece", 0, "vocab.txt")  # the size is that of the file
+    with pytest.raises(UsageError, match=r"model=bpe .* that of vocab\.txt\. Leave model= out"):
+        check_learned("model", "bpe", 300, "vocab.txt")

@@ -77,10 +77,11 @@ def write_assets(
     extra = folder / EXTRA
     extra.mkdir()
     default = signatures["serving_default"].structured_input_signature[1]
-    shapes = {key: spec.shape for key, spec in default.items()}
-    with tf.io.TFRecordWriter(str(extra / REQUESTS)) as file:
-        for request in warm_up_requests(export_folder.model_name(path), shapes):
-            file.write(request)
+    if all(spec.dtype == tf.string for spec in default.values()):
+        shapes = {key: spec.shape for key, spec in default.items()}
+        with tf.io.TFRecordWriter(str(extra / REQUESTS)) as file:
+            for request in warm_up_requests(export_folder.model_name(path), shapes):
+                file.write(request)
     functions = {
         key: (signature.structured_input_signature[1], signature.structured_outputs)
         for key, signature in signatures.items()
@@ -147,7 +148,9 @@ _Function = Callable[..., dict[str, tf.Tensor]]
 Functions = dict[str, _Function]
 
 
-def write_saved_model(predictor: Predictor, folder: Path, path: Path, *, portable: bool) -> None:
+def write_saved_model(
+    predictor: Predictor, folder: Path, path: Path, *, portable: bool, ids_only: bool = False
+) -> None:
     """Write a SavedModel into an existing empty folder. TensorFlow backend only.
 
     Args:
@@ -155,16 +158,20 @@ def write_saved_model(predictor: Predictor, folder: Path, path: Path, *, portabl
         folder: folder to write into.
         path: final path of the folder.
         portable: use only TensorFlow's own operations; see `saved_model`.
+        ids_only: write no signature that takes strings; see `saved_model`.
     """
     task = predictor.task
     root = tf.__internal__.tracking.AutoTrackable()
-    root.tokenizer = InGraphTokenizer(predictor.tokenizer, portable=portable)
     # A SavedModel stores attributes, but no properties. Clients need these lists to train it.
     root.variables = [variable.value for variable in task.variables]
     root.trainable_variables = [variable.value for variable in task.trainable_variables]
-    functions = text_functions(predictor, root.tokenizer)
-    signatures = {name: _concrete(function) for name, function in functions.items()}
+    signatures: dict[str, Any] = {}
+    if not ids_only:
+        root.tokenizer = InGraphTokenizer(predictor.tokenizer, portable=portable)
+        functions = text_functions(predictor, root.tokenizer)
+        signatures = {name: _concrete(function) for name, function in functions.items()}
     signatures[IDS] = _raw(task, training=False)
+    signatures.setdefault(DEFAULT, signatures[IDS])
     signatures[TRAINING] = _raw(task, training=True)
     save_program(root, folder, signatures)
     write_assets(predictor, folder, path, signatures)
