@@ -141,9 +141,11 @@ class TokenClassifier(TagMethods, Task):
             **options,
         )
 
-    def logits_of(self, columns: Sequence[Any], batch_size: int | None = None) -> list[np.ndarray]:
+    def logits_of(
+        self, columns: Sequence[Any], batch_size: int | None = None, **reading: Any
+    ) -> list[np.ndarray]:
         """Return the logits of the words of each sentence: float32 [words, num_classes] each."""
-        return word_logits(self._runner(batch_size), words_of_rows("words", columns[0]))
+        return word_logits(self._runner(batch_size, **reading), words_of_rows("words", columns[0]))
 
     def loss_and_metrics(self) -> dict[str, Any]:
         """Return `TagLoss` and the accuracy; with `crf` `ConditionalRandomFieldLoss` alone.
