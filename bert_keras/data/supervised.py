@@ -83,7 +83,8 @@ class SupervisedExamples(BaseExamples[list[np.ndarray]]):
 
     Args:
         rows: encoded texts. If a long text has several rows, each of them is an example, with the
-            label of the text. Its weight is that of the text divided by the number of these rows.
+            label of the text. The rows of each text weigh as much as those of any other text, and
+            the mean weight of all rows is 1.
         labels: arrays [examples, ...] by name; with several rows of a text, [texts, ...].
         weights: float32, as many as labels, by name of the label. A label without weights has
             weights of 1.
@@ -168,15 +169,14 @@ class SupervisedExamples(BaseExamples[list[np.ndarray]]):
 
     def _repeat_for_windows(self, sources: np.ndarray) -> None:
         """Give each window of a text its label, and its share of the weight of the text."""
-        counts = np.bincount(sources)
-        self.num_texts = len(counts)
+        self.num_texts = len(np.bincount(sources))
         sizes = _sizes(self._labels, self._weights)
         if wrong := {name: size for name, size in sizes if size != self.num_texts}:
             raise ValueError(
                 f"Labels and weights need one value for each text. Received: {wrong} for "
                 f"{self.num_texts} texts in {len(sources)} windows."
             )
-        share = (1.0 / counts[sources]).astype(np.float32)
+        share = self._shares(sources)
         self._labels = {name: values[sources] for name, values in self._labels.items()}
         self._weights = {
             name: share * np.asarray(self._weights[name])[sources]
@@ -184,6 +184,11 @@ class SupervisedExamples(BaseExamples[list[np.ndarray]]):
             else share
             for name in self._labels
         }
+
+    def _shares(self, sources: np.ndarray) -> np.ndarray:
+        """Return the weight of each window for a text of weight 1: float32 [windows]."""
+        counts = np.bincount(sources)
+        return (len(sources) / len(counts) / counts[sources]).astype(np.float32)
 
     def of_texts(self) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
         """Return labels and weights of the texts, [texts, ...], instead of those of their windows.
@@ -197,9 +202,9 @@ class SupervisedExamples(BaseExamples[list[np.ndarray]]):
                 "The texts have one row each. Pass long_texts='windows' to split them."
             )
         first = np.flatnonzero(np.diff(sources, prepend=-1))
-        counts = np.bincount(sources)
+        shares = self._shares(sources)[first]
         labels = {name: values[first] for name, values in self._labels.items()}
-        return labels, {name: values[first] * counts for name, values in self._weights.items()}
+        return labels, {name: values[first] / shares for name, values in self._weights.items()}
 
     def weigh(self, weights: Any) -> None:
         """Multiply the weights of the examples by `sample_weight`.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from numbers import Integral
@@ -21,6 +20,7 @@ from bert_keras.data.long_texts import (
     check_long_texts,
     encode_long,
     mean_of_windows,
+    warn,
 )
 from bert_keras.data.model_inputs import EncodedTexts, encode_apart
 from bert_keras.tokenizers import Tokenizer
@@ -134,7 +134,7 @@ class Runner:
         if self._long_texts != TRUNCATE and self._on_cut is not None:
             self._on_cut(texts)
         elif self._long_texts != TRUNCATE and texts:
-            warnings.warn(str(texts), UserWarning, stacklevel=2)
+            warn(texts)
 
     def run(
         self,

@@ -31,8 +31,8 @@ class AnswersTexts:
         answers_with: name of the method that answers; None for the vectors of `encode`.
         answers_texts: False for a class whose outputs are no answers about texts.
         fills_masks: True for a task whose head `mlm` computes the logits of masked tokens.
-        takes_windows: True for a class that `fit` and `predict` can give windows of long texts, with
-            `long_texts="windows"`. `encode` can do so with every model.
+        takes_windows: True for a class whose `fit` and `predict` can read long texts in windows,
+            with `long_texts="windows"`. `encode` can do so with every model.
     """
 
     task_name: str

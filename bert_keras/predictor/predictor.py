@@ -12,7 +12,7 @@ from typing import Any, Self
 
 from bert_keras.checkpoints import folders
 from bert_keras.checkpoints.sentence_transformers import read_predictor_config
-from bert_keras.data.long_texts import CutTexts
+from bert_keras.data.long_texts import CutTexts, check_long_texts
 from bert_keras.earlier_names import EarlierNames
 from bert_keras.errors import ArtifactError
 from bert_keras.inference import (
@@ -165,7 +165,8 @@ class PredictorState(abc.ABC):
                     f"`options` must be finite numbers or None. Received: {name}={value!r:.100}"
                 )
         prompt_of(self.task.options, *(self.options.get(name) for name in _TEXTS))
-        self._reading(None, None)
+        if long_texts := self.options.get("long_texts"):
+            check_long_texts(long_texts, self.options.get("stride"))
 
     @abc.abstractmethod
     def prediction_method(self, is_paired: bool = False) -> Callable[..., Any]:
