@@ -9,6 +9,7 @@ from bert_keras.data.demo_corpus import demo_documents, write_demo_corpus
 from bert_keras.data.documents import LAYOUTS, Documents, read
 from bert_keras.data.examples import Answer, Choices, Question, TaggedWords, Texts, label_names
 from bert_keras.data.fill_mask import MaskedTexts
+from bert_keras.data.long_texts import CutTexts, encode_long
 from bert_keras.data.model_inputs import EncodedTexts, encode
 from bert_keras.data.multiple_choice import choice_examples, read_choices, read_swag
 from bert_keras.data.pretraining import PretrainingExamples
@@ -34,6 +35,7 @@ __all__ = [
     "Batch",
     "Choices",
     "Corpus",
+    "CutTexts",
     "Documents",
     "Draws",
     "EncodedTexts",
@@ -51,6 +53,7 @@ __all__ = [
     "dataset",
     "demo_documents",
     "encode",
+    "encode_long",
     "fill_rows",
     "from_bio",
     "label_names",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import sys
+import inspect
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -175,8 +175,8 @@ _PACKAGE = str(Path(__file__).parents[1])
 
 def warn(message: object) -> None:
     """Warn, with the first line outside this package as the place of the warning."""
-    level, frame = 1, sys._getframe()
-    while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
+    level, frame = 1, inspect.currentframe()
+    while frame is not None and frame.f_code.co_filename.startswith(_PACKAGE):
         level, frame = level + 1, frame.f_back
     warnings.warn(str(message), UserWarning, stacklevel=level)
 

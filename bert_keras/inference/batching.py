@@ -112,11 +112,7 @@ class Runner:
         """
         check_pairs(firsts, seconds)
         if self._long_texts == WINDOWS:
-            raise ValueError(
-                'long_texts="windows" is for models that read a text or a pair in one row. This '
-                "model compares two rows of a pair. Call `encode` or `similarity` with it, or cut "
-                'the texts by long_texts="truncate".'
-            )
+            check_reads_together(self.model)
         rows = encode_apart(self.tokenizer, firsts, seconds, max_length=self.max_length)
         self.tell_cut(rows.num_cut, len(rows))
         return rows
@@ -218,6 +214,16 @@ def check_batch_size(batch_size: Any) -> None:
     if not is_whole or batch_size < 1:
         raise ValueError(
             f"`batch_size` must be an integer of at least 1. Received: batch_size={batch_size!r}"
+        )
+
+
+def check_reads_together(model: Any) -> None:
+    """Raise `ValueError` for a model that compares two rows of a pair, and so takes no windows."""
+    if model.reads_apart:
+        raise ValueError(
+            'long_texts="windows" is for models that read a text or a pair in one row. This model '
+            f"compares two rows of a pair. Received: a {type(model).__name__}. Call `encode` or "
+            '`similarity` with it, or cut the texts by long_texts="truncate".'
         )
 
 

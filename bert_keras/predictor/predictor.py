@@ -12,7 +12,7 @@ from typing import Any, Self
 
 from bert_keras.checkpoints import folders
 from bert_keras.checkpoints.sentence_transformers import read_predictor_config
-from bert_keras.data.long_texts import CutTexts, check_long_texts
+from bert_keras.data.long_texts import WINDOWS, CutTexts, check_long_texts
 from bert_keras.earlier_names import EarlierNames
 from bert_keras.errors import ArtifactError
 from bert_keras.inference import (
@@ -28,7 +28,7 @@ from bert_keras.inference import (
     prompt_of,
 )
 from bert_keras.inference.base import PredictorConfig
-from bert_keras.inference.batching import check_batch_size
+from bert_keras.inference.batching import check_batch_size, check_reads_together
 from bert_keras.models import BertEncoder, Task, checked_length, encoder_for
 from bert_keras.predictor.device import checked_device, checked_dtype, device_scope
 from bert_keras.tokenizers import Tokenizer
@@ -165,8 +165,10 @@ class PredictorState(abc.ABC):
                     f"`options` must be finite numbers or None. Received: {name}={value!r:.100}"
                 )
         prompt_of(self.task.options, *(self.options.get(name) for name in _TEXTS))
-        if long_texts := self.options.get("long_texts"):
-            check_long_texts(long_texts, self.options.get("stride"))
+        if "long_texts" in known:
+            check_long_texts(self.options.get("long_texts"), self.options.get("stride"))
+            if self.options.get("long_texts") == WINDOWS and method.__name__ == "predict_labels":
+                check_reads_together(self.task)
 
     @abc.abstractmethod
     def prediction_method(self, is_paired: bool = False) -> Callable[..., Any]:
