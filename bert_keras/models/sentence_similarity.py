@@ -128,23 +128,21 @@ class SentenceEncoder(Task):
                 "batches with the input `prompt_length`, or make it with include_prompt=True."
             )
         prompt, tokenizer = prompt_of(self.options), self.required_tokenizer()
-        texts = prompted(texts_of("text", columns[0]), prompt)
         reading = {name: options.pop(name, None) for name in ("long_texts", "stride")}
-        reading |= {"prefix": prefix_length(tokenizer, prompt)}
-        rows = encode_long(tokenizer, texts, max_length=options["max_length"], **reading)
+        sizes = {"max_length": options["max_length"], "prefix": prefix_length(tokenizer, prompt)}
+        texts = prompted(texts_of("text", columns[0]), prompt)
+        rows = encode_long(tokenizer, texts, **sizes, **reading)
         vectors = {features.SENTENCE_VECTOR: np.asarray(y, np.float32)}
         return SupervisedExamples(rows, vectors, **options)
 
-    def logits_of(
-        self, columns: Sequence[Any], batch_size: int | None = None, **reading: Any
-    ) -> np.ndarray:
+    def logits_of(self, columns: Sequence[Any], batch_size: int | None = None, **reading: Any):
         """Return the vectors of texts: float32 [texts, size]."""
         return self._vectors(texts_of("text", columns[0]), batch_size=batch_size, **reading)
 
     def outputs_of(self, rows: EncodedTexts) -> dict[str, np.ndarray]:
         """Return the vectors of texts in windows, by the name of the output."""
-        (vectors,) = super().outputs_of(rows).values()
-        return {features.SENTENCE_VECTOR: normalized_again(vectors, rows, self.options)}
+        ((name, vectors),) = super().outputs_of(rows).items()
+        return {name: normalized_again(vectors, rows, self.options)}
 
     def loss_and_metrics(self) -> dict[str, Any]:
         """Return the mean squared error to the vectors of a teacher (Reimers & Gurevych, 2020).
@@ -312,9 +310,7 @@ class SentencePairs(LabelMethods, Task):
             **options,
         )
 
-    def logits_of(
-        self, columns: Sequence[Any], batch_size: int | None = None, **reading: Any
-    ) -> np.ndarray:
+    def logits_of(self, columns: Sequence[Any], batch_size: int | None = None, **reading: Any):
         """Return the outputs for pairs, float32.
 
         By loss: similarities [pairs, 1], logits [pairs, num_classes], or for "in_batch" vectors
