@@ -271,7 +271,15 @@ def _open(source: str, allow_pickle: bool, trust: bool) -> Any:
     """Return the predictor of a model."""
     from bert_keras.predictor import Predictor
 
-    return Predictor.from_preset(source, allow_pickle=allow_pickle, trust=trust)
+    predictor = Predictor.from_preset(source, allow_pickle=allow_pickle, trust=trust)
+    predictor.on_cut = _tell_cut
+    return predictor
+
+
+def _tell_cut(cut: Any) -> None:
+    """Print how many texts are cut, if any."""
+    if cut:
+        typer.echo(str(cut), err=True)
 
 
 def _write(draw: Callable[[Any], Any], target: Path, theme: Any) -> Any:

@@ -49,6 +49,8 @@ class _FineTuned(_TextEstimator):
         batch_size: int = 32,
         learning_rate: float | None = None,
         max_length: int | None = None,
+        long_texts: str | None = None,
+        stride: int | None = None,
         random_state: int | None = 0,
         verbose: int = 0,
     ):
@@ -57,6 +59,8 @@ class _FineTuned(_TextEstimator):
         self.batch_size = batch_size
         self.learning_rate = learning_rate
         self.max_length = max_length
+        self.long_texts = long_texts
+        self.stride = stride
         self.random_state = random_state
         self.verbose = verbose
 
@@ -80,6 +84,8 @@ class _FineTuned(_TextEstimator):
             verbose=self.verbose,
             learning_rate=self.learning_rate,
             max_length=self.max_length,
+            long_texts=self.long_texts,
+            stride=self.stride,
             seed=self.random_state or 0,
             **options,
         )
@@ -87,7 +93,7 @@ class _FineTuned(_TextEstimator):
     def _logits(self, X: Any) -> np.ndarray:
         """Return the logits of texts, float32 [texts, classes]."""
         check_is_fitted(self)
-        return self.model_.predict(_columns(X))
+        return self.model_.predict(_columns(X), long_texts=self.long_texts, stride=self.stride)
 
 
 class TextClassifier(ClassifierMixin, _FineTuned):
@@ -99,6 +105,8 @@ class TextClassifier(ClassifierMixin, _FineTuned):
         batch_size: number of texts in a batch.
         learning_rate: highest rate of the training; None for the default of `fit`.
         max_length: maximum number of tokens of a text; None for the default of `fit`.
+        long_texts: "truncate" or "windows" for longer texts; see `SequenceClassifier.fit`.
+        stride: doc stride of the windows; see `SequenceClassifier.fit`.
         class_weight: None, "balanced", or a dict from label to weight.
         random_state: seed of new weights, dropout and the order of the texts. It sets Keras's
             global seeds; None does not change them.
@@ -117,6 +125,8 @@ class TextClassifier(ClassifierMixin, _FineTuned):
         batch_size: int = 32,
         learning_rate: float | None = None,
         max_length: int | None = None,
+        long_texts: str | None = None,
+        stride: int | None = None,
         class_weight: Any = None,
         random_state: int | None = 0,
         verbose: int = 0,
@@ -127,6 +137,8 @@ class TextClassifier(ClassifierMixin, _FineTuned):
             batch_size=batch_size,
             learning_rate=learning_rate,
             max_length=max_length,
+            long_texts=long_texts,
+            stride=stride,
             random_state=random_state,
             verbose=verbose,
         )
@@ -174,6 +186,8 @@ class TextRegressor(RegressorMixin, _FineTuned):
         batch_size: number of texts in a batch.
         learning_rate: highest rate of the training; None for the default of `fit`.
         max_length: maximum number of tokens of a text; None for the default of `fit`.
+        long_texts: "truncate" or "windows" for longer texts; see `SequenceClassifier.fit`.
+        stride: doc stride of the windows; see `SequenceClassifier.fit`.
         random_state: seed of new weights, dropout and the order of the texts. It sets Keras's
             global seeds; None does not change them.
         verbose: verbosity of Keras's `fit`.
@@ -217,17 +231,27 @@ class TextEncoder(TransformerMixin, _TextEstimator):
         preset: handle of a checkpoint; see `BertEncoder.from_preset`.
         batch_size: number of texts in a batch.
         max_length: maximum number of tokens of a text; None for that of the folder.
+        long_texts: "truncate" or "windows" for longer texts; see `Predictor.encode`.
+        stride: doc stride of the windows.
 
     Attributes:
         model_: the opened model.
     """
 
     def __init__(
-        self, preset: str = _PRESET, *, batch_size: int = 32, max_length: int | None = None
+        self,
+        preset: str = _PRESET,
+        *,
+        batch_size: int = 32,
+        max_length: int | None = None,
+        long_texts: str | None = None,
+        stride: int | None = None,
     ):
         self.preset = preset
         self.batch_size = batch_size
         self.max_length = max_length
+        self.long_texts = long_texts
+        self.stride = stride
 
     def fit(self, X: Any = None, y: Any = None) -> Self:
         """Open the model. Nothing is trained, and `X` is not read."""
@@ -238,7 +262,8 @@ class TextEncoder(TransformerMixin, _TextEstimator):
     def transform(self, X: Any) -> np.ndarray:
         """Return the embeddings of texts, float32 [texts, size]."""
         check_is_fitted(self)
-        return self.model_.predictor.encode(_columns(X))
+        reading: Any = {"long_texts": self.long_texts, "stride": self.stride}
+        return self.model_.predictor.encode(_columns(X), **reading)
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
         """Return a name for each component of a vector: "vector0" and so on."""

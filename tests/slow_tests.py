@@ -29,6 +29,13 @@ _ON_PYTORCH_ALONE: Tests = {
     "tests/benchmarks/test_starters.py": {"test_ours": ("our_answer",)},
     "tests/benchmarks/test_step_profilers.py": {"test_a_step_is_profiled": ()},
     "tests/benchmarks/test_train_steppers.py": {"test_ours": ("options1",)},
+    "tests/models/test_text_windows.py": {
+        "test_logits_are_means_over_windows": (),
+        "test_one_warning_counts_the_texts_that_are_cut": (),
+        "test_short_texts_are_read_as_before": (),
+        "test_vectors_are_means_over_windows": (),
+        "test_vectors_of_a_teacher_are_learned_in_windows": (),
+    },
     "tests/checkpoints/test_folders.py": {
         "test_encoder_round_trip": ("relative_key",),
         "test_masked_lm_round_trip": ("one_segment",),

@@ -119,3 +119,13 @@ def test_bad_targets_are_refused(preset: str) -> None:
         sklearn.TextClassifier(preset).fit(TEXTS, ["good"] * len(TEXTS))
     with pytest.raises(ValueError, match="one finite number"):
         sklearn.TextRegressor(preset).fit(TEXTS, [np.nan] * len(TEXTS))
+
+
+def test_long_texts_are_read_in_windows(preset: str) -> None:
+    texts = ["a b " * 30, "b"]
+    vectors = sklearn.TextEncoder(preset, max_length=8, long_texts="windows").fit().transform(texts)
+    cut = sklearn.TextEncoder(preset, max_length=8, long_texts="truncate").fit().transform(texts)
+    assert np.abs(vectors - cut).max(axis=1)[1] == 0
+    model = sklearn.TextClassifier(preset, epochs=1, max_length=8, long_texts="windows", stride=3)
+    assert model.fit(texts * 2, ["x", "y"] * 2).predict_proba(texts).shape == (2, 2)
+    assert model.model_.predictor_config.options == {"long_texts": "windows", "stride": 3}

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from bert_keras import file_io
 from bert_keras.checkpoints.checkpoint import encoder_of
 from bert_keras.checkpoints.model_card_code import opens, usage
+from bert_keras.data.long_texts import WINDOWS
 from bert_keras.escaping import markdown, printable
 from bert_keras.inference import prompt_of
 from bert_keras.inference.base import PredictorConfig
@@ -206,7 +207,7 @@ def text_of(
     lines += _labels(model)
     lines += ["", "## Use", "", *usage(model, tokenizer, config)]
     lines += _training(card)
-    lines += ["", "## Limits", "", *_limits(model, length, card)]
+    lines += ["", "## Limits", "", *_limits(model, length, config.options, card)]
     body = "\n".join([*lines, ""])
     return _marked(f"---\n{front}---\n\n{body}\n")
 
@@ -348,9 +349,11 @@ def _training(card: ModelCard) -> Iterator[str]:
         yield f"| {markdown(name)} | {value:.4f} |{seeds}"
 
 
-def _limits(model: BertEncoder | Task, length: int, card: ModelCard) -> Iterator[str]:
+def _limits(
+    model: BertEncoder | Task, length: int, options: Mapping[str, Any], card: ModelCard
+) -> Iterator[str]:
     """Yield the limits of a model as a Markdown list."""
-    if model.task_name in WINDOW_TASKS:
+    if model.task_name in WINDOW_TASKS or options.get("long_texts") == WINDOWS:
         yield f"- A text of more than {length} tokens is read in overlapping windows."
     else:
         yield f"- The model reads at most {length} tokens of a text, and ignores the rest."

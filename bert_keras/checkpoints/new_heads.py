@@ -18,7 +18,7 @@ from bert_keras.checkpoints import tensors
 from bert_keras.checkpoints.hugging_face import HEADS, MOST_CLASSES
 from bert_keras.checkpoints.name_mapping import NameMap, TensorSpec, begins
 from bert_keras.config import BertConfig
-from bert_keras.data.columns import class_names
+from bert_keras.data.class_names import class_names
 from bert_keras.errors import ArtifactError, UsageError
 from bert_keras.layers import pooling
 

@@ -12,6 +12,7 @@ from bert_keras.data.documents import LAYOUTS, Documents, read
 from bert_keras.data.entity_spans import tag_words
 from bert_keras.data.examples import Answer, Choices, Question, TaggedWords, Texts
 from bert_keras.data.fill_mask import MaskedTexts
+from bert_keras.data.long_texts import CutTexts, encode_long
 from bert_keras.data.model_inputs import EncodedTexts, encode
 from bert_keras.data.multiple_choice import choice_examples, read_choices, read_swag
 from bert_keras.data.pretraining import PretrainingExamples
@@ -38,6 +39,7 @@ __all__ = [
     "Batch",
     "Choices",
     "Corpus",
+    "CutTexts",
     "Documents",
     "Draws",
     "EncodedTexts",
@@ -56,6 +58,7 @@ __all__ = [
     "dataset",
     "demo_documents",
     "encode",
+    "encode_long",
     "fill_rows",
     "from_bio",
     "label_names",

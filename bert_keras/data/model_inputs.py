@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -11,8 +11,9 @@ import numpy as np
 
 from bert_keras.features import PADDING_MASK, SEGMENT_IDS, TOKEN_IDS
 from bert_keras.tokenizers import Tokenizer
+from bert_keras.tokenizers.encoding import kept_lengths
 
-_TEXTS_AT_ONCE = 4096  # texts that are tokenised together, which bounds the padded matrix
+_TEXTS_AT_ONCE = 4096  # texts that are tokenised together, which bounds the lists of ids
 
 
 @dataclass(frozen=True)
@@ -26,15 +27,28 @@ class EncodedTexts:
         segment_ids: their segment ids: int32 [tokens].
         bounds: index of the first token of each row, and the end: int64 [rows + 1].
         pad_id: token id of padding.
+        num_cut: number of texts or pairs of which some tokens are in no row.
+        sources: index of the text of each row, in ascending order, where a long text has several
+            rows: int64 [rows]. None where each row is a text or pair of its own.
     """
 
     token_ids: np.ndarray
     segment_ids: np.ndarray
     bounds: np.ndarray
     pad_id: int
+    num_cut: int = 0
+    sources: np.ndarray | None = None
 
     @classmethod
-    def of(cls, ids: Iterable[Any], segments: Iterable[Any], pad_id: int) -> EncodedTexts:
+    def of(
+        cls,
+        ids: Iterable[Any],
+        segments: Iterable[Any],
+        pad_id: int,
+        *,
+        num_cut: int = 0,
+        sources: np.ndarray | None = None,
+    ) -> EncodedTexts:
         """Build encoded texts from the token ids and segment ids of each row."""
         token_ids = [np.asarray(row, np.int32) for row in ids]
         segment_ids = [np.asarray(row, np.int32) for row in segments]
@@ -45,6 +59,8 @@ class EncodedTexts:
             np.concatenate([no_ids, *segment_ids]),
             bounds,
             pad_id,
+            num_cut,
+            sources,
         )
 
     def merged(self, other: EncodedTexts, order: np.ndarray) -> EncodedTexts:
@@ -61,7 +77,12 @@ class EncodedTexts:
             parts = [slice(*bounds) for bounds in pairwise(rows.bounds.tolist())]
             ids += [rows.token_ids[part] for part in parts]
             segments += [rows.segment_ids[part] for part in parts]
-        return EncodedTexts.of([ids[n] for n in order], [segments[n] for n in order], self.pad_id)
+        return EncodedTexts.of(
+            [ids[n] for n in order],
+            [segments[n] for n in order],
+            self.pad_id,
+            num_cut=self.num_cut + other.num_cut,
+        )
 
     def __len__(self) -> int:
         return len(self.bounds) - 1
@@ -126,20 +147,40 @@ def encode(
         tokenizer: the tokenizer of the model.
         texts: one text for each row.
         pairs: the second text of each row, or None.
-        max_length: maximum number of tokens in a row; tokens of the longer text are cut.
+        max_length: maximum number of tokens in a row; tokens of the longer text are cut. `num_cut`
+            of the result has the number of rows in which some were cut.
     """
     ids: list[np.ndarray] = []
     segments: list[np.ndarray] = []
+    num_cut, num_added = 0, tokenizer.scheme.num_added(1 if pairs is None else 2)
+    for parts in ids_of_rows(tokenizer, texts, pairs):
+        lengths = [len(part) for part in parts]
+        kept = kept_lengths(lengths, max_length, num_added)
+        num_cut += kept != lengths
+        cut = [part[:length] for part, length in zip(parts, kept, strict=True)]
+        row_ids, row_segments, _ = add_special_tokens(tokenizer, *cut)
+        ids.append(np.array(row_ids, np.int32))  # less memory than a list
+        segments.append(np.array(row_segments, np.int32))
+    return EncodedTexts.of(ids, segments, tokenizer.pad_id, num_cut=num_cut)
+
+
+def ids_of_rows(
+    tokenizer: Tokenizer, texts: Sequence[str], pairs: Sequence[str] | None
+) -> Iterator[tuple[list[int], ...]]:
+    """Yield the token ids of each text, or of both texts of each pair, without special tokens.
+
+    Raises:
+        ValueError: if texts and pairs differ in number.
+    """
+    if pairs is not None and len(texts) != len(pairs):
+        raise ValueError(
+            "`texts` and `pairs` must be equally many. "
+            f"Received: {len(texts)} texts, {len(pairs)} pairs"
+        )
+    columns = [texts] if pairs is None else [texts, pairs]
     for start in range(0, len(texts), _TEXTS_AT_ONCE):
         part = slice(start, start + _TEXTS_AT_ONCE)
-        second = None if pairs is None else pairs[part]
-        inputs = tokenizer(texts[part], second, max_length=max_length)
-        token_ids = inputs[TOKEN_IDS]
-        segment_ids = inputs.get(SEGMENT_IDS, np.zeros_like(token_ids))
-        lengths = inputs[PADDING_MASK].sum(axis=1)
-        ids += [row[:length] for row, length in zip(token_ids, lengths, strict=True)]
-        segments += [row[:length] for row, length in zip(segment_ids, lengths, strict=True)]
-    return EncodedTexts.of(ids, segments, tokenizer.pad_id)
+        yield from zip(*(tokenizer.marked_ids(column[part]) for column in columns), strict=True)
 
 
 def encode_apart(

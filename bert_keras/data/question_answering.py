@@ -294,20 +294,22 @@ def question_rows(
     """
     pieces: dict[str, Pieces] = {}
     windows: list[Window] = []
+    num_cut = 0
     for number, question in enumerate(questions):
         if question.context not in pieces:
             pieces[question.context] = Pieces.of(tokenizer, question.context)
+        asked = Pieces.of(tokenizer, question.question).ids
+        num_cut += len(asked) > max_question
         windows += question_windows(
             tokenizer,
             number,
-            Pieces.of(tokenizer, question.question).ids[:max_question],
+            asked[:max_question],
             pieces[question.context],
             max_length=max_length,
             stride=stride,
         )
-    rows = EncodedTexts.of(
-        [w.ids for w in windows], [w.segments for w in windows], tokenizer.pad_id
-    )
+    ids, segments = [w.ids for w in windows], [w.segments for w in windows]
+    rows = EncodedTexts.of(ids, segments, tokenizer.pad_id, num_cut=num_cut)
     return rows, windows, [pieces[question.context] for question in questions]
 
 

@@ -105,7 +105,7 @@ def question_windows(
             f"max_length={max_length} leaves no room for the context after a question of "
             f"{len(question)} pieces. Pass a larger max_length, or a smaller max_question."
         )
-    starts = list(_starts(len(context), room, stride))
+    starts = list(window_starts(len(context), room, stride))
     best = _most_context(len(context), starts, room)
     windows: list[Window] = []
     for number, first in enumerate(starts):
@@ -116,7 +116,7 @@ def question_windows(
     return windows
 
 
-def _starts(length: int, room: int, stride: int) -> Iterator[int]:
+def window_starts(length: int, room: int, stride: int) -> Iterator[int]:
     """Yield the first piece of each window of `room` pieces, until one has the last piece.
 
     A stride above `room` counts as `room`, so that no piece is left out.

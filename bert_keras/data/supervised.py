@@ -82,9 +82,12 @@ class SupervisedExamples(BaseExamples[list[np.ndarray]]):
     within windows of many batches. Then it shuffles the batches. The last batch may be smaller.
 
     Args:
-        rows: encoded texts.
-        labels: arrays [examples, ...] by name.
-        weights: float32 [examples] by name of the label. A label without weights has weights of 1.
+        rows: encoded texts. If a long text has several rows, each of them is an example, with the
+            label of the text. The rows of each text weigh as much as those of any other text, and
+            the mean weight of all rows is 1.
+        labels: arrays [examples, ...] by name; with several rows of a text, [texts, ...].
+        weights: float32, as many as labels, by name of the label. A label without weights has
+            weights of 1.
         token_labels: arrays [tokens] by name, with a value for each token of `rows`.
         token_weights: float32 [tokens] by name of the label, 0 for tokens that do not count. A
             label without weights has weights of 1.
@@ -98,6 +101,10 @@ class SupervisedExamples(BaseExamples[list[np.ndarray]]):
         window: number of batches whose examples are sorted by length together. A larger window has
             less padding and batches of more similar texts.
         seed: seed of the order, 0 <= seed < 2**64. None keeps the order of the rows.
+
+    Attributes:
+        rows: the encoded texts. `rows.num_cut` is the number of texts that were cut.
+        num_texts: number of texts, pairs or other examples that the labels are of.
 
     Raises:
         ValueError: an argument out of range, or arrays of different sizes.
@@ -130,6 +137,9 @@ class SupervisedExamples(BaseExamples[list[np.ndarray]]):
         self.num_examples, left = divmod(len(rows), group or 1)
         self._labels = {name: np.asarray(values) for name, values in labels.items()}
         self._weights = dict(weights or {})
+        self.num_texts = self.num_examples
+        if rows.sources is not None and not group:
+            self._repeat_for_windows(rows.sources)
         self._token_labels = dict(token_labels or {})
         self._token_weights = dict(token_weights or {})
         sizes = _sizes(self._labels, self._weights)
@@ -157,27 +167,68 @@ class SupervisedExamples(BaseExamples[list[np.ndarray]]):
     def __len__(self) -> int:
         return self.num_examples
 
+    def _repeat_for_windows(self, sources: np.ndarray) -> None:
+        """Give each window of a text its label, and its share of the weight of the text."""
+        self.num_texts = len(np.bincount(sources))
+        sizes = _sizes(self._labels, self._weights)
+        if wrong := {name: size for name, size in sizes if size != self.num_texts}:
+            raise ValueError(
+                f"Labels and weights need one value for each text. Received: {wrong} for "
+                f"{self.num_texts} texts in {len(sources)} windows."
+            )
+        share = self._shares(sources)
+        self._labels = {name: values[sources] for name, values in self._labels.items()}
+        self._weights = {
+            name: share * np.asarray(self._weights[name])[sources]
+            if name in self._weights
+            else share
+            for name in self._labels
+        }
+
+    def _shares(self, sources: np.ndarray) -> np.ndarray:
+        """Return the weight of each window for a text of weight 1: float32 [windows]."""
+        counts = np.bincount(sources)
+        return (len(sources) / len(counts) / counts[sources]).astype(np.float32)
+
+    def of_texts(self) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
+        """Return labels and weights of the texts, [texts, ...], instead of those of their windows.
+
+        Raises:
+            ValueError: if no text has several rows.
+        """
+        sources = self.rows.sources
+        if sources is None:
+            raise ValueError(
+                "The texts have one row each. Pass long_texts='windows' to split them."
+            )
+        first = np.flatnonzero(np.diff(sources, prepend=-1))
+        shares = self._shares(sources)[first]
+        labels = {name: values[first] for name, values in self._labels.items()}
+        return labels, {name: values[first] / shares for name, values in self._weights.items()}
+
     def weigh(self, weights: Any) -> None:
         """Multiply the weights of the examples by `sample_weight`.
 
         Args:
-            weights: one number for each example.
+            weights: one number for each example; with several rows of a text, one for each text.
 
         Raises:
             ValueError: another number of weights, or examples with token labels.
             DataError: a weight that is missing, infinite or negative. The message names the row.
         """
         factors = np.asarray(weights, np.float32)
-        if self._token_labels or factors.shape != (self.num_examples,):
+        if self._token_labels or factors.shape != (self.num_texts,):
             raise ValueError(
                 "sample_weight needs one number for each example of one row. Received: shape "
-                f"{factors.shape} for {self.num_examples} rows"
+                f"{factors.shape} for {self.num_texts} rows"
             )
         if (unfit := np.flatnonzero(~(np.isfinite(factors) & (factors >= 0)))).size:
             raise DataError(
                 f"sample_weight: the weight of row {unfit[0]} must be a finite number of at least "
                 f"0. Received: {factors[unfit[0]]}. Correct it, or drop the row."
             )
+        if self.rows.sources is not None and not self.group:
+            factors = factors[self.rows.sources]
         for name in self._labels:
             self._weights[name] = self._weights.get(name, 1.0) * factors
 

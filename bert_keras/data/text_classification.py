@@ -14,7 +14,7 @@ from bert_keras.data.class_names import class_labels, class_numbers, labels_of_r
 from bert_keras.data.columns import ErrorCollector
 from bert_keras.data.documents import Source, text_value
 from bert_keras.data.examples import Texts, place_of
-from bert_keras.data.model_inputs import encode
+from bert_keras.data.long_texts import encode_long
 from bert_keras.data.supervised import SupervisedExamples
 from bert_keras.data.table_columns import Column
 from bert_keras.data.table_files import read_rows
@@ -225,6 +225,9 @@ def text_examples(
     problem: str = "single_label",
     class_weights: Mapping[str, float] | None = None,
     max_length: int = 128,
+    long_texts: str | None = None,
+    stride: int | None = None,
+    prefix: int = 0,
     **options: Any,
 ) -> SupervisedExamples:
     """Encode texts and targets as batches for a `SequenceClassifier`.
@@ -241,7 +244,13 @@ def text_examples(
         class_weights: weight of the examples of a class, by its name; 1 for the others. For
             "single_label" only.
         max_length: maximum number of tokens in a row. Tokens of the longer text are cut.
+        long_texts: "windows" to make several rows of a long text instead; see `encode_long`.
+        stride: doc stride of the windows.
+        prefix: number of tokens of a prompt at the start of each text, for its windows.
         options: options of `SupervisedExamples`.
+
+    Returns:
+        The examples. `rows.num_cut` of them is the number of texts that were cut.
 
     Raises:
         DataError: an unknown label, or no targets. The message names the row.
@@ -249,7 +258,15 @@ def text_examples(
     """
     targets = targets_of(examples, labels, problem)
     weights = weights_of(targets, labels, class_weights, problem)
-    rows = encode(tokenizer, examples.texts, examples.pairs, max_length=max_length)
+    rows = encode_long(
+        tokenizer,
+        examples.texts,
+        examples.pairs,
+        max_length=max_length,
+        long_texts=long_texts,
+        stride=stride,
+        prefix=prefix,
+    )
     options |= {"weights": weights, "max_length": max_length}
     return SupervisedExamples(rows, {LABEL: targets}, **options)
 

@@ -116,6 +116,7 @@ class RuntimePredictor(Predictor):
         self.max_length, self.pairs = self.manifest.max_length, self.manifest.pairs
         self.options, self.progress = dict(self.manifest.options), None
         self.device = None  # the runtime chooses
+        self.on_cut = None
         self._check_options()
 
     def save_to_preset(self, directory: str | Path) -> None:

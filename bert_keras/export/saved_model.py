@@ -51,7 +51,8 @@ def saved_model(
         path: new folder. TensorFlow Serving needs a version number at its end, as in
             `saved_models/demo/1`.
         max_length: maximum number of tokens with [CLS] and [SEP]. Longer texts are truncated, or
-            read in parts if `Predictor` does so. None for the number of the model's positions.
+            read in windows if `Predictor` does so with these options. None for the number of the
+            model's positions.
         options: options of the predictions, as in `Predictor`: `top_k` tokens of a mask or labels
             of a text, `null_threshold` and others of answers, `threshold` of several labels, and
             `prompt_name` or `prompt`, which the graph puts before each text.
@@ -173,7 +174,7 @@ def _check(predictor: Predictor, *, ids_only: bool) -> None:
     if task.fills_masks:
         check_top_k(options.get("top_k", 1), tokenizer)
     for name, value in options.items():
-        is_other = name in ("null_threshold", "threshold", "prompt", "prompt_name")
+        is_other = name in ("null_threshold", "threshold", "prompt", "prompt_name", "long_texts")
         if not is_other and (not isinstance(value, Integral) or value < 1):
             raise ValueError(f"`{name}` must be a whole number from 1. Received: {name}={value}")
     accepted = inspect.signature(predictor.prediction_method()).parameters

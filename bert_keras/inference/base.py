@@ -11,6 +11,7 @@ from typing import Any, ParamSpec, TypeVar
 
 from bert_keras import features, file_io
 from bert_keras.data.columns import texts_of, values_of, words_of_rows
+from bert_keras.data.long_texts import WINDOWS, check_long_texts
 from bert_keras.errors import ArtifactError
 from bert_keras.inference.batching import Runner
 
@@ -335,18 +336,37 @@ class TextMethods:
         """Return the task or encoder that computes the answers."""
         raise NotImplementedError
 
-    def _runner_of(self, model: Any, batch_size: int | None = None) -> Runner:
+    def _prediction_options(self) -> Mapping[str, Any]:
+        """Return the default options of the prediction method."""
+        raise NotImplementedError
+
+    def _runner_of(self, model: Any, batch_size: int | None = None, **reading: Any) -> Runner:
         """Return a runner of a model with the tokenizer and length of this object.
 
         Args:
             model: model to run.
             batch_size: number of examples in a batch; None for the default of this object.
+            reading: `long_texts` and `stride` of the runner.
         """
         raise NotImplementedError
 
-    def _runner(self, batch_size: int | None = None) -> Runner:
+    def _runner(self, batch_size: int | None = None, **reading: Any) -> Runner:
         """Return a runner of the model that computes the answers."""
-        return self._runner_of(self._prediction_model(), batch_size)
+        return self._runner_of(self._prediction_model(), batch_size, **reading)
+
+    def _reading(self, long_texts: str | None, stride: int | None) -> dict[str, Any]:
+        """Return `long_texts` and `stride` of a runner; where they are None, the default options.
+
+        Raises:
+            ValueError: if a value is not valid.
+        """
+        options = self._prediction_options()
+        usual = options.get("long_texts")
+        long_texts = usual if long_texts is None else long_texts
+        if stride is None and long_texts == WINDOWS == usual:
+            stride = options.get("stride")
+        check_long_texts(long_texts, stride)
+        return {"long_texts": long_texts, "stride": stride}
 
     def _require(self, output: str, method: str) -> None:
         """Raise `ValueError` unless the model has this output."""

@@ -11,7 +11,18 @@ import keras
 import numpy as np
 
 from bert_keras import features
-from bert_keras.data.model_inputs import EncodedTexts, encode, encode_apart
+from bert_keras.data.long_texts import (
+    BOTH_LONG,
+    LARGER,
+    TRUNCATE,
+    WINDOWS,
+    CutTexts,
+    check_long_texts,
+    encode_long,
+    mean_of_windows,
+    warn,
+)
+from bert_keras.data.model_inputs import EncodedTexts, encode_apart
 from bert_keras.tokenizers import Tokenizer
 
 # Shortest padded length in tokens. JAX compiles for every shape; other backends need no padding.
@@ -31,9 +42,14 @@ class Runner:
         max_length: maximum number of tokens of a row.
         progress: function that is called after every batch with (examples done, examples in all).
         device: name of the device to compute on, for `keras.device`; None for the default one.
+        long_texts: "truncate" to cut texts of more than `max_length` tokens, "windows" to read them
+            in several rows; None to cut them, and to warn.
+        stride: doc stride of the windows; see `data.long_texts.encode_long`.
+        on_cut: function that is called instead of a warning, with a `CutTexts`.
 
     Raises:
-        ValueError: if `batch_size` is not a whole number of at least 1.
+        ValueError: if `batch_size` is not a whole number of at least 1, or `long_texts` or `stride`
+            is not valid.
     """
 
     def __init__(
@@ -45,22 +61,76 @@ class Runner:
         max_length: int,
         progress: Callable[[int, int], None] | None = None,
         device: str | None = None,
+        long_texts: str | None = None,
+        stride: int | None = None,
+        on_cut: Callable[[CutTexts], None] | None = None,
     ):
         check_batch_size(batch_size)
+        check_long_texts(long_texts, stride)
         self.model, self.tokenizer = model, tokenizer
         self.batch_size, self.max_length = batch_size, max_length
         self._progress, self._device = progress, device
+        self._long_texts, self._stride, self._on_cut = long_texts, stride, on_cut
 
-    def encode(self, texts: Sequence[str], pairs: Sequence[str] | None = None) -> EncodedTexts:
-        """Encode texts or pairs of texts as one row each, truncated to `max_length`."""
+    def encode(
+        self,
+        texts: Sequence[str],
+        pairs: Sequence[str] | None = None,
+        *,
+        prefix: int = 0,
+        advice: str = LARGER,
+    ) -> EncodedTexts:
+        """Encode texts or pairs of texts as one row each, or as windows if the runner reads them.
+
+        Args:
+            texts: texts, or the first texts of pairs.
+            pairs: second texts; None for single texts.
+            prefix: number of tokens at the start of each text that all its windows begin with.
+            advice: sentence of the warning about cut texts, on how more is read.
+        """
         if pairs is not None:
             check_pairs(texts, pairs)
-        return encode(self.tokenizer, texts, pairs, max_length=self.max_length)
+        rows = encode_long(
+            self.tokenizer,
+            texts,
+            pairs,
+            max_length=self.max_length,
+            long_texts=self._long_texts,
+            stride=self._stride,
+            prefix=prefix,
+        )
+        noun = "texts" if pairs is None else "pairs"
+        advice = BOTH_LONG if self._long_texts == WINDOWS else advice
+        self.tell_cut(rows.num_cut, len(texts), noun=noun, advice=advice)
+        return rows
 
     def encode_apart(self, firsts: Sequence[str], seconds: Sequence[str]) -> EncodedTexts:
-        """Encode pairs of texts as two rows each, truncated to `max_length`."""
+        """Encode pairs of texts as two rows each, truncated to `max_length`.
+
+        Raises:
+            ValueError: if the runner reads windows, or the texts differ in number.
+        """
         check_pairs(firsts, seconds)
-        return encode_apart(self.tokenizer, firsts, seconds, max_length=self.max_length)
+        if self._long_texts == WINDOWS:
+            check_reads_together(self.model)
+        rows = encode_apart(self.tokenizer, firsts, seconds, max_length=self.max_length)
+        self.tell_cut(rows.num_cut, len(rows))
+        return rows
+
+    def tell_cut(self, cut: int, count: int, limit: int | None = None, **words: str) -> None:
+        """Warn if texts were cut, or call `on_cut`; not if the caller chose "truncate".
+
+        Args:
+            cut: number of texts that were cut.
+            count: number of texts.
+            limit: maximum number of tokens of a text; None for `max_length`.
+            words: `noun` and `advice` of `CutTexts`.
+        """
+        texts = CutTexts(cut, count, limit or self.max_length, **words)
+        if self._long_texts != TRUNCATE and self._on_cut is not None:
+            self._on_cut(texts)
+        elif self._long_texts != TRUNCATE and texts:
+            warn(texts)
 
     def run(
         self,
@@ -122,7 +192,8 @@ class Runner:
     def per_example(self, output: str, rows: EncodedTexts, **options: Any) -> np.ndarray:
         """Return one output for all examples, float32 [examples, ...].
 
-        The output must have no axis of tokens. `options` are the arguments of `run`.
+        The output must have no axis of tokens. Of a text in several windows it is the mean.
+        `options` are the arguments of `run`.
         """
         count = len(rows) // (options.get("group") or 1)
         results = None
@@ -134,7 +205,7 @@ class Runner:
         if results is None:
             sizes = [size or 0 for size in self.model.output[output].shape[1:]]
             return np.zeros((0, *sizes), np.float32)
-        return results
+        return mean_of_windows(results, rows.sources)
 
 
 def check_batch_size(batch_size: Any) -> None:
@@ -143,6 +214,16 @@ def check_batch_size(batch_size: Any) -> None:
     if not is_whole or batch_size < 1:
         raise ValueError(
             f"`batch_size` must be an integer of at least 1. Received: batch_size={batch_size!r}"
+        )
+
+
+def check_reads_together(model: Any) -> None:
+    """Raise `ValueError` for a model that compares two rows of a pair, and so takes no windows."""
+    if model.reads_apart:
+        raise ValueError(
+            'long_texts="windows" is for models that read a text or a pair in one row. This model '
+            f"compares two rows of a pair. Received: a {type(model).__name__}. Call `encode` or "
+            '`similarity` with it, or cut the texts by long_texts="truncate".'
         )
 
 

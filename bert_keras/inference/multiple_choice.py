@@ -13,6 +13,8 @@ from bert_keras.data.multiple_choice import choice_rows
 from bert_keras.inference.base import Choice, TextMethods, one_or_many
 from bert_keras.inference.batching import Runner, softmax
 
+ROWS = "rows of a prompt with an option"  # in messages
+
 
 def choices(
     runner: Runner, prompts: Sequence[str], options: Sequence[Sequence[str]]
@@ -23,16 +25,19 @@ def choices(
     """
     Choices(prompts, options)  # checks all prompts before the first batch runs
     results: dict[int, Choice] = {}
+    cut = 0
     for size in sorted({len(row) for row in options}):
         indices = [index for index, row in enumerate(options) if len(row) == size]
         examples = Choices([prompts[i] for i in indices], [options[i] for i in indices])
         rows, _ = choice_rows(runner.tokenizer, examples, max_length=runner.max_length)
+        cut += rows.num_cut
         logits = runner.per_example(features.CHOICE, rows, group=size)
         probabilities = softmax(logits)
         for row, index in enumerate(indices):
             best = int(logits[row].argmax())
             score = float(probabilities[row, best])
             results[index] = Choice(best, str(options[index][best]), score)
+    runner.tell_cut(cut, sum(map(len, options)), noun=ROWS)
     return [results[index] for index in range(len(prompts))]
 
 
@@ -43,6 +48,7 @@ def choice_logits(
     rows, size = choice_rows(
         runner.tokenizer, Choices(prompts, options), max_length=runner.max_length
     )
+    runner.tell_cut(rows.num_cut, len(rows), noun=ROWS)
     return runner.per_example(features.CHOICE, rows, group=size)
 
 

@@ -19,7 +19,7 @@ from bert_keras.data.sliding_windows import Pieces, Window
 from bert_keras.inference.base import Answer, TextMethods, one_or_many
 from bert_keras.inference.batching import Runner, check_texts, softmax
 
-_STRIDE, _MAX_QUESTION = 128, 64  # pieces
+_STRIDE, MAX_QUESTION = 128, 64  # pieces
 
 
 def answers(
@@ -81,13 +81,16 @@ def _rows(
 ) -> tuple[EncodedTexts, list[Window], list[Pieces]]:
     """Encode questions with their contexts; `question_rows` describes the result."""
     examples = [Question("", q, context) for q, context in zip(questions, contexts, strict=True)]
-    return question_rows(
+    encoded = question_rows(
         runner.tokenizer,
         examples,
         max_length=runner.max_length,
         stride=stride,
         max_question=max_question,
     )
+    words = {"noun": "questions", "advice": "A larger max_question reads more."}
+    runner.tell_cut(encoded[0].num_cut, len(examples), max_question, **words)
+    return encoded
 
 
 def row_logits(
@@ -98,7 +101,7 @@ def row_logits(
     Returns:
         For each question: "start" and "end" -> an array float32 [tokens] for each of its rows.
     """
-    rows, windows, _ = _rows(runner, questions, contexts, _STRIDE, _MAX_QUESTION)
+    rows, windows, _ = _rows(runner, questions, contexts, _STRIDE, MAX_QUESTION)
     names = (features.START, features.END)
     logits = {name: [np.zeros(0, np.float32)] * len(rows) for name in names}
     for batch, outputs in runner.run(rows):
@@ -207,7 +210,7 @@ class AnswerMethods(TextMethods):
         *,
         null_threshold: float | None = None,
         stride: int = _STRIDE,
-        max_question: int = _MAX_QUESTION,
+        max_question: int = MAX_QUESTION,
         max_pieces: int = 30,
         n_best: int = 20,
         top_k: int | None = None,

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
 from bert_keras import features
+from bert_keras.data.long_texts import READS_ALL, mean_of_windows
+from bert_keras.data.model_inputs import EncodedTexts
 from bert_keras.inference.base import TextMethods, one_or_many, prompt_of
 from bert_keras.inference.batching import Runner, check_pairs
+from bert_keras.tokenizers import Tokenizer
 
 
 def own(runner: Runner, texts: Sequence[str], prompt: str) -> np.ndarray:
@@ -19,9 +23,41 @@ def own(runner: Runner, texts: Sequence[str], prompt: str) -> np.ndarray:
         texts: texts.
         prompt: text that is put before each of them; "" for none.
     """
-    rows = runner.encode(prompted(texts, prompt))
+    rows = encode_prompted(runner, texts, prompt)
     length = prompt_length(runner, prompt)
-    return runner.per_example(features.SENTENCE_VECTOR, rows, prompt_length=length)
+    vectors = runner.per_example(features.SENTENCE_VECTOR, rows, prompt_length=length)
+    return normalized_again(vectors, rows, runner.model.options)
+
+
+def encode_prompted(
+    runner: Runner, texts: Sequence[str], prompt: str, pairs: Sequence[str] | None = None
+) -> EncodedTexts:
+    """Encode texts, or pairs, with a prompt before each (first) text, and before its windows."""
+    prefix = prefix_length(runner.tokenizer, prompt)
+    return runner.encode(prompted(texts, prompt), pairs, prefix=prefix, advice=READS_ALL)
+
+
+def prefix_length(tokenizer: Tokenizer, prompt: str) -> int:
+    """Return the number of tokens of a prompt, without special tokens."""
+    return len(tokenizer.encode(prompt, add_special_tokens=False)) if prompt else 0
+
+
+def normalized_again(
+    vectors: np.ndarray, rows: EncodedTexts, options: Mapping[str, Any]
+) -> np.ndarray:
+    """Return vectors [texts, size]; those of several windows have the length 1 if others have it.
+
+    A mean of vectors of length 1 is shorter.
+
+    Args:
+        vectors: vector of each text.
+        rows: rows of the texts.
+        options: options of the `SentenceEncoder`.
+    """
+    if rows.sources is None or not options.get("normalize") or "truncate_dim" in options:
+        return vectors
+    has_several = np.bincount(rows.sources, minlength=len(vectors)) > 1
+    return np.where(has_several[:, None], unit_length(vectors), vectors)
 
 
 def prompted(texts: Sequence[str], prompt: str) -> Sequence[str]:
@@ -44,13 +80,13 @@ def means(runner: Runner, texts: Sequence[str], prompt: str) -> np.ndarray:
 
     [CLS] and [SEP] are included, padding is not.
     """
-    rows = runner.encode(prompted(texts, prompt))
+    rows = encode_prompted(runner, texts, prompt)
     results = np.zeros((len(rows), runner.model.config.hidden_size), np.float32)
     for batch, outputs in runner.run(rows):
         for row, index in enumerate(batch):
             vectors = outputs[features.SEQUENCE_OUTPUT][row, : rows.lengths[index]]
             results[index] = vectors.astype(np.float32).mean(axis=0)
-    return results
+    return mean_of_windows(results, rows.sources)
 
 
 def cosines(firsts: np.ndarray, seconds: np.ndarray) -> np.ndarray:
@@ -99,6 +135,8 @@ class VectorMethods(TextMethods):
         *,
         prompt: str | None = None,
         prompt_name: str | None = None,
+        long_texts: str | None = None,
+        stride: int | None = None,
     ) -> np.ndarray:
         """Return the sentence embedding of each text.
 
@@ -111,14 +149,21 @@ class VectorMethods(TextMethods):
             prompt: text that is put before each text, such as "query: "; "" for none.
             prompt_name: name of the prompt in the model's option `prompts`. Without `prompt` and
                 `prompt_name`, the model's default prompt applies.
+            long_texts: how a text of more tokens than the model reads is read. "truncate" reads
+                its beginning. "windows" reads windows of tokens that overlap, and returns the mean
+                of their vectors, with the length 1 if all vectors of the model have it. Each
+                window has the prompt. None: as in training, else "truncate" with a warning.
+            stride: doc stride: number of tokens from the start of one window to the start of the
+                next; None for three quarters of a window. In Hugging Face it is the overlap.
 
         Returns:
             float32 [texts, size]; float32 [size] for one text.
 
         Raises:
-            ValueError: if both are passed, or the model has no prompt of that name.
+            ValueError: if both prompts are passed, the model has no prompt of that name, or
+                `long_texts` or `stride` is not valid.
         """
-        return self._vectors(texts, prompt, prompt_name)
+        return self._vectors(texts, prompt, prompt_name, **self._reading(long_texts, stride))
 
     def _vectors(
         self,
@@ -126,12 +171,13 @@ class VectorMethods(TextMethods):
         prompt: str | None = None,
         prompt_name: str | None = None,
         batch_size: int | None = None,
+        **reading: Any,
     ) -> np.ndarray:
         """Return the sentence embeddings of texts; see `encode`."""
         before = prompt_of(self._prediction_model().options, prompt, prompt_name)
         model = self._prediction_model().vector_model()
         make = own if features.SENTENCE_VECTOR in model.output else means
-        return make(self._runner_of(model, batch_size), texts, before)
+        return make(self._runner_of(model, batch_size, **reading), texts, before)
 
     @one_or_many("firsts", "seconds")
     def similarity(
@@ -141,6 +187,8 @@ class VectorMethods(TextMethods):
         *,
         prompt: str | None = None,
         prompt_name: str | None = None,
+        long_texts: str | None = None,
+        stride: int | None = None,
     ) -> np.ndarray:
         """Return the similarity of the embeddings of each pair of texts.
 
@@ -152,6 +200,8 @@ class VectorMethods(TextMethods):
             seconds: second texts, as many, or one text.
             prompt: prompt of all texts; see `encode`.
             prompt_name: name of the prompt; see `encode`.
+            long_texts: "truncate" or "windows" for long texts; see `encode`.
+            stride: doc stride of the windows; see `encode`.
 
         Returns:
             float32 [pairs]; one number for a single pair.
@@ -161,8 +211,11 @@ class VectorMethods(TextMethods):
         """
         check_pairs(firsts, seconds)
         name = self._prediction_model().options.get("similarity", features.COSINE)
-        left, right = (
-            self.encode(texts, prompt=prompt, prompt_name=prompt_name)
-            for texts in (firsts, seconds)
+        both = self.encode(
+            [*firsts, *seconds],
+            prompt=prompt,
+            prompt_name=prompt_name,
+            long_texts=long_texts,
+            stride=stride,
         )
-        return SIMILARITIES[name](left, right)
+        return SIMILARITIES[name](both[: len(firsts)], both[len(firsts) :])

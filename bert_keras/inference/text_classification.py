@@ -11,7 +11,7 @@ import numpy as np
 from bert_keras import features
 from bert_keras.inference.base import Label, TextMethods, one_or_many, prompt_of
 from bert_keras.inference.batching import sigmoid, softmax
-from bert_keras.inference.sentence_similarity import prompted
+from bert_keras.inference.sentence_similarity import encode_prompted
 
 REGRESSION = "regression"
 
@@ -80,7 +80,12 @@ class LabelMethods(TextMethods):
 
     @one_or_many("texts", "pairs")
     def predict_scores(
-        self, texts: str | Sequence[str], pairs: str | Sequence[str] | None = None
+        self,
+        texts: str | Sequence[str],
+        pairs: str | Sequence[str] | None = None,
+        *,
+        long_texts: str | None = None,
+        stride: int | None = None,
     ) -> np.ndarray:
         """Return the probabilities of the labels of each text or pair of texts.
 
@@ -91,21 +96,29 @@ class LabelMethods(TextMethods):
             texts: texts, or one text.
             pairs: second texts, as many, or one text; None for single texts. A `SentencePairs` with
                 labels needs them.
+            long_texts: how a text of more tokens than the model reads is read. "truncate" reads
+                its beginning. "windows" reads windows of tokens that overlap, and answers by the
+                mean of their logits; of a pair, the longer text has the windows. None: as in
+                training, else "truncate" with a warning.
+            stride: doc stride: number of tokens from the start of one window to the start of the
+                next; None for three quarters of a window. In Hugging Face it is the overlap.
 
         Returns:
             float32 [texts, classes]; float32 [classes] for one text. A regression of one number has
             one class.
 
         Raises:
-            ValueError: if the model has no labels or needs pairs, or the texts differ in number.
+            ValueError: if the model has no labels or needs pairs, the texts differ in number, or
+                long_texts="windows" is passed for a `SentencePairs`.
         """
         self._require(features.LABEL, "predict_scores")
+        reading = self._reading(long_texts, stride)
         if self._prediction_model().reads_apart:  # each text of a pair is a row
-            runner = self._runner()
+            runner = self._runner(**reading)
             rows = runner.encode_apart(texts, pairs or ())
             logits = runner.per_example(features.LABEL, rows, group=2)
         else:
-            logits = self._logits(texts, pairs)
+            logits = self._logits(texts, pairs, **reading)
         if self._problem == REGRESSION and "activation" in self._prediction_model().options:
             return activated(logits, self._prediction_model().options["activation"])
         return probabilities(logits, self._problem)
@@ -117,11 +130,15 @@ class LabelMethods(TextMethods):
         prompt: str | None = None,
         prompt_name: str | None = None,
         batch_size: int | None = None,
+        **reading: Any,
     ) -> np.ndarray:
-        """Return the logits of texts or pairs, float32 [texts, classes], with a prompt before."""
+        """Return the logits of texts or pairs, float32 [texts, classes], with a prompt before.
+
+        `reading` are `long_texts` and `stride` of the runner.
+        """
         before = prompt_of(self._prediction_model().options, prompt, prompt_name)
-        runner = self._runner(batch_size)
-        rows = runner.encode(prompted(texts, before), pairs)
+        runner = self._runner(batch_size, **reading)
+        rows = encode_prompted(runner, texts, before, pairs)
         return runner.per_example(features.LABEL, rows)
 
     @one_or_many("texts", "pairs")
@@ -132,6 +149,8 @@ class LabelMethods(TextMethods):
         *,
         top_k: int | None = None,
         threshold: float = 0.5,
+        long_texts: str | None = None,
+        stride: int | None = None,
     ) -> Any:
         """Return the best label of each text or pair, or a list of labels.
 
@@ -141,6 +160,8 @@ class LabelMethods(TextMethods):
             top_k: number of labels of each text, best first. None returns the best label of a
                 single-label model.
             threshold: lowest probability of the labels of a multi-label model, without `top_k`.
+            long_texts: "truncate" or "windows" for long texts; see `predict_scores`.
+            stride: doc stride of the windows; see `predict_scores`.
 
         Returns:
             A `Label` for each text; a list of `Label` for each text with `top_k` or a multi-label
@@ -149,7 +170,8 @@ class LabelMethods(TextMethods):
         Raises:
             ValueError: if the model is a regression, or `top_k` is less than 1.
         """
-        scores, names = self.predict_scores(texts, pairs), self.label_names
+        reading: Any = {"long_texts": long_texts, "stride": stride}
+        scores, names = self.predict_scores(texts, pairs, **reading), self.label_names
         return labels(scores, names, self._problem, top_k=top_k, threshold=threshold)
 
     @one_or_many("firsts", "seconds")
@@ -160,6 +182,8 @@ class LabelMethods(TextMethods):
         *,
         prompt: str | None = None,
         prompt_name: str | None = None,
+        long_texts: str | None = None,
+        stride: int | None = None,
     ) -> np.ndarray:
         """Return the score of each pair, as a CrossEncoder of sentence-transformers predicts it.
 
@@ -171,6 +195,8 @@ class LabelMethods(TextMethods):
             seconds: second texts, such as passages, as many, or one text.
             prompt: prompt before each first text; see `encode`.
             prompt_name: name of the prompt; see `encode`.
+            long_texts: "truncate" or "windows" for long texts; see `predict_scores`.
+            stride: doc stride of the windows; see `predict_scores`.
 
         Returns:
             float32 [pairs], or [pairs, classes] for several classes. For one pair, its entry alone.
@@ -185,7 +211,8 @@ class LabelMethods(TextMethods):
                 f"Received: a {type(model).__name__}. For the similarity of vectors "
                 "call `similarity`."
             )
-        logits = self._logits(firsts, seconds, prompt, prompt_name)
+        reading = self._reading(long_texts, stride)
+        logits = self._logits(firsts, seconds, prompt, prompt_name, **reading)
         usual = "sigmoid" if logits.shape[1] == 1 else "linear"
         scores = activated(logits, model.options.get("activation", usual))
         return scores[:, 0] if scores.shape[1] == 1 else scores

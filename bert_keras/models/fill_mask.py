@@ -171,9 +171,11 @@ class MaskedLM(MaskMethods, Task):
         rows = encode(tokenizer, texts_of("text", columns[0]), max_length=options["max_length"])
         return MaskedTexts(tokenizer, rows, **options)
 
-    def logits_of(self, columns: Sequence[Any], batch_size: int | None = None) -> list[np.ndarray]:
+    def logits_of(
+        self, columns: Sequence[Any], batch_size: int | None = None, **reading: Any
+    ) -> list[np.ndarray]:
         """Return the logits of every [MASK] in each text: one float32 [masks, vocab_size] each."""
-        return mask_logits(self._runner(batch_size), texts_of("text", columns[0]))
+        return mask_logits(self._runner(batch_size, **reading), texts_of("text", columns[0]))
 
     def loss_and_metrics(self) -> dict[str, Any]:
         """Return the cross-entropy and the accuracy of the masked tokens.

@@ -92,10 +92,12 @@ class MultipleChoice(ChoiceMethods, Task):
         examples = Choices(prompts, choices, answers)
         return choice_examples(self.required_tokenizer(), examples, **options)
 
-    def logits_of(self, columns: Sequence[Any], batch_size: int | None = None) -> np.ndarray:
+    def logits_of(
+        self, columns: Sequence[Any], batch_size: int | None = None, **reading: Any
+    ) -> np.ndarray:
         """Return the logits of the options: float32 [prompts, options]."""
         prompts, choices = texts_of("prompt", columns[0]), words_of_rows("options", columns[1])
-        return choice_logits(self._runner(batch_size), prompts, choices)
+        return choice_logits(self._runner(batch_size, **reading), prompts, choices)
 
     def loss_and_metrics(self) -> dict[str, Any]:
         """Return the cross-entropy and accuracy of the right choice.

@@ -172,7 +172,7 @@ class QuestionAnswerer(AnswerMethods, Task):
         return question_examples(self.required_tokenizer(), examples, **options)
 
     def logits_of(
-        self, columns: Sequence[Any], batch_size: int | None = None
+        self, columns: Sequence[Any], batch_size: int | None = None, **reading: Any
     ) -> list[dict[str, list[np.ndarray]]]:
         """Return the logits of each question.
 
@@ -180,7 +180,7 @@ class QuestionAnswerer(AnswerMethods, Task):
         {"start": [...], "end": [...]}, has one float32 array [length] for each row.
         """
         questions, contexts = self.two_columns(columns)
-        return row_logits(self._runner(batch_size), questions, contexts)
+        return row_logits(self._runner(batch_size, **reading), questions, contexts)
 
     def split_together(self, columns: Sequence[Any]) -> Sequence[str]:
         """Return the contexts, so that questions of one context stay in one part of a split."""

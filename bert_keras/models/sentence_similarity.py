@@ -10,12 +10,13 @@ import numpy as np
 from keras import ops
 
 from bert_keras import features
-from bert_keras.data import SupervisedExamples, Texts, encode, pair_examples
+from bert_keras.data import EncodedTexts, SupervisedExamples, Texts, pair_examples
 from bert_keras.data.class_names import class_names
 from bert_keras.data.columns import texts_of
+from bert_keras.data.long_texts import encode_long
 from bert_keras.earlier_names import renamed
 from bert_keras.inference import LabelMethods, prompt_of, prompt_options
-from bert_keras.inference.sentence_similarity import prompted
+from bert_keras.inference.sentence_similarity import normalized_again, prefix_length, prompted
 from bert_keras.layers import MergeChoices, SentencePooling
 from bert_keras.models.encoder import BertEncoder
 from bert_keras.models.task import Task, task_inputs
@@ -62,6 +63,7 @@ class SentenceEncoder(Task):
 
     task_name = "sentence_similarity"
     takes_pairs = True
+    takes_windows = True
 
     def __init__(
         self,
@@ -126,14 +128,22 @@ class SentenceEncoder(Task):
                 "A SentenceEncoder with include_prompt=False trains on features alone. Pass "
                 "batches with the input `prompt_length`, or make it with include_prompt=True."
             )
-        texts = prompted(texts_of("text", columns[0]), prompt_of(self.options))
-        rows = encode(self.required_tokenizer(), texts, max_length=options["max_length"])
+        prompt, tokenizer = prompt_of(self.options), self.required_tokenizer()
+        reading = {name: options.pop(name, None) for name in ("long_texts", "stride")}
+        sizes = {"max_length": options["max_length"], "prefix": prefix_length(tokenizer, prompt)}
+        texts = prompted(texts_of("text", columns[0]), prompt)
+        rows = encode_long(tokenizer, texts, **sizes, **reading)
         vectors = {features.SENTENCE_VECTOR: np.asarray(y, np.float32)}
         return SupervisedExamples(rows, vectors, **options)
 
-    def logits_of(self, columns: Sequence[Any], batch_size: int | None = None) -> np.ndarray:
+    def logits_of(self, columns: Sequence[Any], batch_size: int | None = None, **reading: Any):
         """Return the vectors of texts: float32 [texts, size]."""
-        return self._vectors(texts_of("text", columns[0]), batch_size=batch_size)
+        return self._vectors(texts_of("text", columns[0]), batch_size=batch_size, **reading)
+
+    def outputs_of(self, rows: EncodedTexts) -> dict[str, np.ndarray]:
+        """Return the vectors of texts in windows, by the name of the output."""
+        ((name, vectors),) = super().outputs_of(rows).items()
+        return {name: normalized_again(vectors, rows, self.options)}
 
     def loss_and_metrics(self) -> dict[str, Any]:
         """Return the mean squared error to the vectors of a teacher (Reimers & Gurevych, 2020).
@@ -301,13 +311,13 @@ class SentencePairs(LabelMethods, Task):
             **options,
         )
 
-    def logits_of(self, columns: Sequence[Any], batch_size: int | None = None) -> np.ndarray:
+    def logits_of(self, columns: Sequence[Any], batch_size: int | None = None, **reading: Any):
         """Return the outputs for pairs, float32.
 
         By loss: similarities [pairs, 1], logits [pairs, num_classes], or for "in_batch" vectors
         [pairs, 2, size].
         """
-        runner = self._runner(batch_size)
+        runner = self._runner(batch_size, **reading)
         rows = runner.encode_apart(*self.two_columns(columns))
         (output,) = self.output
         return runner.per_example(output, rows, group=2)

@@ -12,7 +12,7 @@ from bert_keras import features
 from bert_keras.data import SupervisedExamples, Texts, text_examples
 from bert_keras.data.class_names import class_names
 from bert_keras.inference import LabelMethods, prompt_of, prompt_options
-from bert_keras.inference.sentence_similarity import prompted
+from bert_keras.inference.sentence_similarity import prefix_length, prompted
 from bert_keras.inference.text_classification import REGRESSION
 from bert_keras.layers import ClassificationHead, TokensAt
 from bert_keras.layers.pooling import ACTIVATIONS
@@ -77,6 +77,7 @@ class SequenceClassifier(LabelMethods, Task):
     task_name = "text_classification"
     text_inputs = TEXT_PAIR
     takes_pairs = True
+    takes_windows = True
 
     def __init__(
         self,
@@ -164,21 +165,25 @@ class SequenceClassifier(LabelMethods, Task):
         """
         texts, pairs = text_pair(columns)
         problem, labels = self.options["problem"], self.options["labels"]
+        prompt = prompt_of(self.options)
         return text_examples(
             self.required_tokenizer(),
             Texts(
-                prompted(texts, prompt_of(self.options)),
+                prompted(texts, prompt),
                 pairs,
                 targets_from(y, labels, problem),
             ),
             labels=None if problem == REGRESSION else labels,
             problem=problem,
+            prefix=prefix_length(self.required_tokenizer(), prompt),
             **options,
         )
 
-    def logits_of(self, columns: Sequence[Any], batch_size: int | None = None) -> np.ndarray:
+    def logits_of(
+        self, columns: Sequence[Any], batch_size: int | None = None, **reading: Any
+    ) -> np.ndarray:
         """Return the logits of texts or pairs: float32 [texts, num_classes]."""
-        return self._logits(*text_pair(columns), batch_size=batch_size)
+        return self._logits(*text_pair(columns), batch_size=batch_size, **reading)
 
     def loss_and_metrics(self) -> dict[str, Any]:
         """Return the loss and metric of the option `problem`.

@@ -181,6 +181,44 @@ class TextColumns(NamedTuple):
     y: Any = None
     sample_weight: Any = None
 
+    def with_targets(self, y: Any, sample_weight: Any) -> TextColumns:
+        """Return the columns with targets and weights of their dataset or of the arguments.
+
+        Raises:
+            ValueError: both the dataset and the arguments have targets or weights.
+        """
+        for name, in_dataset, argument in (
+            ("y", self.y, y),
+            ("sample_weight", self.sample_weight, sample_weight),
+        ):
+            if in_dataset is not None and argument is not None:
+                raise ValueError(
+                    f"The dataset in `x` has a part that is read as `{name}`, and `{name}` is "
+                    "passed too. Leave one of them out."
+                )
+        return TextColumns(
+            self.columns,
+            self.y if y is None else y,
+            self.sample_weight if sample_weight is None else sample_weight,
+        )
+
+    def rows(self, numbers: Sequence[int]) -> TextColumns:
+        """Return the rows of the given numbers, of columns, targets and weights."""
+        selected = tuple(_take(column, numbers) for column in self.columns)
+        return TextColumns(selected, _take(self.y, numbers), _take(self.sample_weight, numbers))
+
+
+def _take(values: Any, numbers: Sequence[int]) -> Any:
+    """Return the rows of the given numbers, of a column, an array or a dictionary of these."""
+    if values is None:
+        return None
+    if isinstance(values, Mapping):
+        return {name: _take(column, numbers) for name, column in values.items()}
+    if isinstance(values, np.ndarray):
+        return values[list(numbers)]
+    rows = values_of("x or y", values)
+    return [rows[number] for number in numbers]
+
 
 def find_text(x: Any, names: Sequence[str]) -> TextColumns | None:
     """Return the columns of text in the `x` of `fit`; None where it is features or batches.

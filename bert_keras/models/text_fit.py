@@ -10,13 +10,20 @@ from typing import Any, ClassVar
 import numpy as np
 
 from bert_keras import features
-from bert_keras.data import SupervisedExamples, dataset, length_multiple
-from bert_keras.data.columns import texts_of, values_of
+from bert_keras.data import EncodedTexts, SupervisedExamples, dataset, length_multiple
+from bert_keras.data.columns import texts_of
 from bert_keras.data.supervised import validation_split as split_rows
 from bert_keras.inference.base import PredictorConfig
 from bert_keras.models.base import WithoutUnused
 from bert_keras.models.compiling import ChecksLosses, compile_for, steps_of, with_class_weights
 from bert_keras.models.text_columns import TextColumns, find_text, report_coverage, weights_by_name
+from bert_keras.models.text_windows import (
+    evaluate_texts,
+    is_split,
+    reading_of,
+    refuse_with_features,
+    warn_of_cut,
+)
 from bert_keras.models.with_tokenizer import WithTokenizer, checked_length
 from bert_keras.task_names import FINETUNING
 
@@ -31,6 +38,13 @@ class FitsText(WithTokenizer, ChecksLosses, WithoutUnused):
 
     takes_sample_weight: ClassVar[bool] = True  # of texts; features always have sample weights
 
+    _validation_examples: SupervisedExamples | None = None  # of text, while `fit` runs
+
+    def outputs_of(self, rows: EncodedTexts) -> dict[str, np.ndarray]:
+        """Return the outputs of texts in windows, by name: the means over the windows."""
+        runner = self._runner()
+        return {name: runner.per_example(name, rows) for name in self.output}
+
     def examples_of(self, columns: Sequence[Any], y: Any, **options: Any) -> SupervisedExamples:
         """Encode texts and targets to examples.
 
@@ -38,7 +52,8 @@ class FitsText(WithTokenizer, ChecksLosses, WithoutUnused):
             columns: columns of text, in the order of `text_inputs`.
             y: targets, one for each text; None where the task has none.
             options: `max_length`, the largest number of tokens in a row; `class_weights` by name,
-                where the labels of the task are classes; and those of `SupervisedExamples`.
+                where the labels of the task are classes; `long_texts` and `stride` for a task that
+                `takes_windows`; and those of `SupervisedExamples`.
 
         Raises:
             DataError: a row is no text or has no target; the message names the row.
@@ -48,9 +63,17 @@ class FitsText(WithTokenizer, ChecksLosses, WithoutUnused):
             f"A {type(self).__name__} takes features, not text. {_HOW_TO_MAKE_FEATURES}"
         )
 
-    def logits_of(self, columns: Sequence[Any], batch_size: int | None = None) -> Any:
-        """Return the outputs for texts, in the order of the texts; see `predict`."""
-        del columns, batch_size
+    def logits_of(
+        self, columns: Sequence[Any], batch_size: int | None = None, **reading: Any
+    ) -> Any:
+        """Return the outputs for texts, in the order of the texts; see `predict`.
+
+        Args:
+            columns: columns of text, in the order of `text_inputs`.
+            batch_size: number of texts in a batch; None for 32.
+            reading: `long_texts` and `stride`, if they are not None.
+        """
+        del columns, batch_size, reading
         raise ValueError(
             f"A {type(self).__name__} takes features, not text. {_HOW_TO_MAKE_FEATURES}"
         )
@@ -76,6 +99,8 @@ class FitsText(WithTokenizer, ChecksLosses, WithoutUnused):
         *,
         learning_rate: float | None = None,
         max_length: int | None = None,
+        long_texts: str | None = None,
+        stride: int | None = None,
         seed: int = 0,
     ) -> Any:
         """Train on text or features, as Keras's `fit`.
@@ -110,7 +135,14 @@ class FitsText(WithTokenizer, ChecksLosses, WithoutUnused):
             learning_rate: highest rate of a task that the caller did not compile; None for the
                 default of the task and the encoder's width (docs/training_with_fit.md).
             max_length: largest number of tokens in a text or pair; None for that of the last
-                training, or 128. Longer texts are cut.
+                training, or 128.
+            long_texts: how a text of more tokens than `max_length` is read. "truncate" reads its
+                beginning. "windows" makes several rows of it, windows that overlap; each has the
+                label of the text, and together they weigh as much as one short text. Metrics and
+                answers are those of texts. None: as in the last training, else "truncate" with a
+                warning.
+            stride: doc stride: number of tokens from the start of one window to the start of the
+                next; None for three quarters of a window.
             seed: seed of the order of the texts and of `validation_split`.
 
         Returns:
@@ -132,11 +164,7 @@ class FitsText(WithTokenizer, ChecksLosses, WithoutUnused):
             "validation_freq": validation_freq,
         }
         if text is None:
-            if max_length is not None:
-                raise ValueError(
-                    "`max_length` is for text: features have their length already. Leave it out. "
-                    f"Received: max_length={max_length} with features or a dataset"
-                )
+            refuse_with_features(max_length=max_length, long_texts=long_texts, stride=stride)
             if class_weight is not None:
                 names = self._class_names()
                 x, sample_weight = with_class_weights(x, y, sample_weight, class_weight, names)
@@ -153,38 +181,40 @@ class FitsText(WithTokenizer, ChecksLosses, WithoutUnused):
             self._compile_for(steps, epochs - initial_epoch, callbacks, verbose, learning_rate)
             return super().fit(x, y, **arguments)
         # === Text ===
-        columns, y, sample_weight = _with_targets(text, y, sample_weight)
-        length = self._length(max_length)
-        encode = functools.partial(self._encoded, max_length=length)
+        text = text.with_targets(y, sample_weight)
+        length, reading = self._length(max_length), reading_of(self, long_texts, stride)
+        encode = functools.partial(self._encoded, max_length=length, **reading.options)
         size = batch_size or FINETUNING.batch_size
-        validation_text = None
+        validation_text = validation_examples = None
         if validation_data is not None:
             validation_data, validation_text = self._validation_text(validation_data)
         elif validation_split:
-            count, keys = len(columns[0]), self.split_together(columns)
+            count, keys = len(text.columns[0]), self.split_together(text.columns)
             training, validation = split_rows(count, validation_split, seed=seed, firsts=keys)
-            validation_text = _rows_of(columns, y, sample_weight, validation)
-            columns, y, sample_weight = _rows_of(columns, y, sample_weight, training)
+            validation_text, text = text.rows(validation), text.rows(training)
         if validation_text is not None:
-            validation_data = dataset(
-                encode(*validation_text, batch_size=validation_batch_size or size, seed=None)
+            validation_examples = encode(
+                *validation_text, batch_size=validation_batch_size or size, seed=None
             )
+            validation_data = dataset(validation_examples)
             arguments["validation_batch_size"] = None
         arguments["validation_data"] = validation_data
         order_seed = seed if shuffle else None
-        examples = encode(
-            columns, y, sample_weight, batch_size=size, seed=order_seed, class_weight=class_weight
-        )
-        report_coverage(self.required_tokenizer(), columns, examples.rows.token_ids, verbose)
+        examples = encode(*text, batch_size=size, seed=order_seed, class_weight=class_weight)
+        report_coverage(self.required_tokenizer(), text.columns, examples.rows.token_ids, verbose)
+        warn_of_cut(self, reading, (text, examples), (validation_text, validation_examples))
         steps = steps_per_epoch or examples.num_batches(0)
         self._compile_for(steps, epochs - initial_epoch, callbacks, verbose, learning_rate)
-        self.predictor_config = PredictorConfig(
-            length, self.predictor_config.options, len(columns) > 1
-        )
+        options = reading.remembered(self.predictor_config.options)
+        self.predictor_config = PredictorConfig(length, options, len(text.columns) > 1)
         batches = dataset(examples, repeat=steps_per_epoch is not None, epoch=initial_epoch)
         if steps_per_epoch is not None:
             arguments["steps_per_epoch"] = steps_per_epoch
-        return super().fit(batches, **arguments)
+        self._validation_examples = validation_examples
+        try:
+            return super().fit(batches, **arguments)
+        finally:
+            self._validation_examples = None
 
     def evaluate(
         self,
@@ -196,6 +226,9 @@ class FitsText(WithTokenizer, ChecksLosses, WithoutUnused):
         steps: int | None = None,
         callbacks: Any = None,
         return_dict: bool = False,
+        *,
+        long_texts: str | None = None,
+        stride: int | None = None,
         **kwargs: Any,
     ) -> Any:
         """Return loss and metrics of text or features, as Keras's `evaluate`; see `fit`."""
@@ -209,14 +242,20 @@ class FitsText(WithTokenizer, ChecksLosses, WithoutUnused):
         _refuse_targets_of_a_generator(x, y)
         text = find_text(x, self.text_inputs)
         if text is None:
+            refuse_with_features(long_texts=long_texts, stride=stride)
+            examples = self._validation_examples
+            if kwargs.get("_use_cached_eval_dataset") and is_split(examples):
+                return evaluate_texts(self, examples, verbose, callbacks, return_dict)
             return super().evaluate(x, y, batch_size, sample_weight=sample_weight, **options)
         if not self.compiled:
             compile_for(self, None, 1, None, 0)
-        columns, y, sample_weight = _with_targets(text, y, sample_weight)
+        text, reading = text.with_targets(y, sample_weight), reading_of(self, long_texts, stride)
         size = batch_size or FINETUNING.batch_size
-        examples = self._encoded(
-            columns, y, sample_weight, max_length=self._length(None), batch_size=size, seed=None
-        )
+        sizes: dict[str, Any] = {"max_length": self._length(None), "batch_size": size}
+        examples = self._encoded(*text, **sizes, seed=None, **reading.options)
+        warn_of_cut(self, reading, (text, examples))
+        if is_split(examples):
+            return evaluate_texts(self, examples, verbose, callbacks, return_dict)
         return super().evaluate(dataset(examples), **options)
 
     def predict(
@@ -226,6 +265,9 @@ class FitsText(WithTokenizer, ChecksLosses, WithoutUnused):
         verbose: Any = "auto",
         steps: int | None = None,
         callbacks: Any = None,
+        *,
+        long_texts: str | None = None,
+        stride: int | None = None,
     ) -> Any:
         """Return the outputs for text or features, as Keras's `predict`.
 
@@ -238,6 +280,8 @@ class FitsText(WithTokenizer, ChecksLosses, WithoutUnused):
             verbose: as in Keras; text shows no progress.
             steps: as in Keras; not for text.
             callbacks: as in Keras; not for text.
+            long_texts: "truncate" or "windows", whose outputs are averaged; see `fit`.
+            stride: doc stride of the windows; see `fit`.
 
         Returns:
             For features a dictionary of arrays, as in Keras. For text, where an example has one
@@ -250,13 +294,15 @@ class FitsText(WithTokenizer, ChecksLosses, WithoutUnused):
         """
         text = find_text(x, self.text_inputs)
         if text is None:
+            refuse_with_features(long_texts=long_texts, stride=stride)
             return super().predict(x, batch_size, verbose, steps, callbacks)
         if steps is not None or callbacks:
             raise ValueError(
                 "`steps` and `callbacks` of `predict` are for features, not for text. Leave them "
                 "out, or pass features."
             )
-        return self.logits_of(text.columns, batch_size)
+        reading = reading_of(self, long_texts, stride)
+        return self.logits_of(text.columns, batch_size, **reading.of_runner)
 
     def two_columns(self, columns: Sequence[Any]) -> tuple[list[str], list[str]]:
         """Return the two columns of texts that the task needs.
@@ -324,14 +370,14 @@ class FitsText(WithTokenizer, ChecksLosses, WithoutUnused):
             )
         return self.options["labels"]
 
-    def _validation_text(self, data: Any) -> tuple[Any, tuple[Any, Any, Any] | None]:
-        """Return (data, None) for features, or (None, (columns, y, sample_weight)) for text."""
+    def _validation_text(self, data: Any) -> tuple[Any, TextColumns | None]:
+        """Return (data, None) for features, or (None, text with targets and weights) for text."""
         x, *rest = data if isinstance(data, tuple | list) and len(data) in (2, 3) else (data,)
         text = find_text(x, self.text_inputs)
         if text is None:
             return data, None
         y, weight, *_ = (*rest, None, None)
-        return None, _with_targets(text, y, weight)
+        return None, text.with_targets(y, weight)
 
     def _length(self, max_length: int | None) -> int:
         """Return the largest number of tokens in a row.
@@ -351,47 +397,3 @@ def _refuse_targets_of_a_generator(x: Any, y: Any) -> None:
             "`y` is not read where `x` is a generator, which must yield batches of features with "
             "their targets. Pass text as a list, such as `list(texts)`."
         )
-
-
-def _with_targets(
-    text: TextColumns, y: Any, sample_weight: Any
-) -> tuple[tuple[Any, ...], Any, Any]:
-    """Return (columns, y, sample_weight), targets and weights of the dataset or the arguments.
-
-    Raises:
-        ValueError: both the dataset and the arguments have targets or weights.
-    """
-    for name, in_dataset, argument in (
-        ("y", text.y, y),
-        ("sample_weight", text.sample_weight, sample_weight),
-    ):
-        if in_dataset is not None and argument is not None:
-            raise ValueError(
-                f"The dataset in `x` has a part that is read as `{name}`, and `{name}` is passed "
-                "too. Leave one of them out."
-            )
-    return (
-        text.columns,
-        text.y if y is None else y,
-        text.sample_weight if sample_weight is None else sample_weight,
-    )
-
-
-def _rows_of(
-    columns: Sequence[Any], y: Any, sample_weight: Any, numbers: Sequence[int]
-) -> tuple[tuple[Any, ...], Any, Any]:
-    """Return the rows of the given numbers, of columns, targets and weights."""
-    selected = tuple(_take(column, numbers) for column in columns)
-    return selected, _take(y, numbers), _take(sample_weight, numbers)
-
-
-def _take(values: Any, numbers: Sequence[int]) -> Any:
-    """Return the rows of the given numbers, of a column, an array or a dictionary of these."""
-    if values is None:
-        return None
-    if isinstance(values, Mapping):
-        return {name: _take(column, numbers) for name, column in values.items()}
-    if isinstance(values, np.ndarray):
-        return values[list(numbers)]
-    rows = values_of("x or y", values)
-    return [rows[number] for number in numbers]

@@ -142,14 +142,16 @@ class TokenClassifier(TagMethods, Task):
             sentences = TaggedWords(words, tags)
         return tag_examples(self.required_tokenizer(), sentences, labels=labels, **options)
 
-    def logits_of(self, columns: Sequence[Any], batch_size: int | None = None) -> list[np.ndarray]:
+    def logits_of(
+        self, columns: Sequence[Any], batch_size: int | None = None, **reading: Any
+    ) -> list[np.ndarray]:
         """Return the logits of the words of each sentence: float32 [words, num_classes] each.
 
         Texts are split into words as `predict_entities` does it.
         """
         is_text = _are_texts(columns[0])
         words = tag_words(columns[0], None).words if is_text else words_of_rows("words", columns[0])
-        return word_logits(self._runner(batch_size), words)
+        return word_logits(self._runner(batch_size, **reading), words)
 
     def loss_and_metrics(self) -> dict[str, Any]:
         """Return `TagLoss` and the accuracy; with `crf` `ConditionalRandomFieldLoss` alone.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -30,6 +31,8 @@ class AnswersTexts:
         answers_with: name of the method that answers; None for the vectors of `encode`.
         answers_texts: False for a class whose outputs are no answers about texts.
         fills_masks: True for a task whose head `mlm` computes the logits of masked tokens.
+        takes_windows: True for a class whose `fit` and `predict` can read long texts in windows,
+            with `long_texts="windows"`. `encode` can do so with every model.
     """
 
     task_name: str
@@ -39,6 +42,7 @@ class AnswersTexts:
     answers_with: ClassVar[str | None] = None
     answers_texts: ClassVar[bool] = True
     fills_masks: ClassVar[bool] = False
+    takes_windows: ClassVar[bool] = False
 
     @classmethod
     def answer_inputs(cls, is_paired: bool = False) -> tuple[str, ...]:
@@ -145,19 +149,24 @@ class WithTokenizer(AnswersTexts, VectorMethods):
         """
         return self
 
-    def _runner_of(self, model: Any, batch_size: int | None = None) -> Runner:
+    def _prediction_options(self) -> Mapping[str, Any]:
+        """Return the default options of the prediction method."""
+        return self.predictor_config.options
+
+    def _runner_of(self, model: Any, batch_size: int | None = None, **reading: Any) -> Runner:
         """Return a `Runner`, which tokenises texts and runs them through a model in batches.
 
         Args:
             model: this task, or its encoder for methods that need only vectors.
             batch_size: number of texts in a batch; None for 32.
+            reading: `long_texts` and `stride` of the runner.
 
         Raises:
             ValueError: without a tokenizer.
         """
         tokenizer = self.required_tokenizer()
         size = _BATCH_SIZE if batch_size is None else batch_size
-        return Runner(model, tokenizer, batch_size=size, max_length=self.max_length)
+        return Runner(model, tokenizer, batch_size=size, max_length=self.max_length, **reading)
 
     def take_attachments(self, original: Any) -> None:
         """Take the tokenizer and the settings of another task, such as the original of a clone."""

@@ -12,6 +12,7 @@ from typing import Any, Self
 
 from bert_keras.checkpoints import folders
 from bert_keras.checkpoints.sentence_transformers import read_predictor_config
+from bert_keras.data.long_texts import WINDOWS, CutTexts, check_long_texts
 from bert_keras.earlier_names import EarlierNames
 from bert_keras.errors import ArtifactError
 from bert_keras.inference import (
@@ -27,12 +28,12 @@ from bert_keras.inference import (
     prompt_of,
 )
 from bert_keras.inference.base import PredictorConfig
-from bert_keras.inference.batching import check_batch_size
+from bert_keras.inference.batching import check_batch_size, check_reads_together
 from bert_keras.models import BertEncoder, Task, checked_length, encoder_for
 from bert_keras.predictor.device import checked_device, checked_dtype, device_scope
 from bert_keras.tokenizers import Tokenizer
 
-_TEXTS = ("prompt", "prompt_name")  # options that are strings; all others are numbers
+_TEXTS = ("prompt", "prompt_name")  # these options and `long_texts` are strings, others numbers
 
 
 class PredictorState(abc.ABC):
@@ -61,6 +62,7 @@ class PredictorState(abc.ABC):
         self.pairs = pairs
         self.progress: Callable[[int, int], None] | None = None
         self.device: str | None = None
+        self.on_cut: Callable[[CutTexts], None] | None = None
         self.options = dict(options or {})
         self._check_options()
 
@@ -166,7 +168,7 @@ class PredictorState(abc.ABC):
                     f"`options` must be of `{method.__name__}`: {', '.join(known) or 'none'}. "
                     f"Received: {name}"
                 )
-            if name in _TEXTS and isinstance(value, str):
+            if name in (*_TEXTS, "long_texts") and isinstance(value, str):
                 continue
             is_number = isinstance(value, int | float) and not isinstance(value, bool)
             if value is not None and not (is_number and math.isfinite(value)):
@@ -174,6 +176,10 @@ class PredictorState(abc.ABC):
                     f"`options` must be finite numbers or None. Received: {name}={value!r:.100}"
                 )
         prompt_of(self.task.options, *(self.options.get(name) for name in _TEXTS))
+        if "long_texts" in known:
+            check_long_texts(self.options.get("long_texts"), self.options.get("stride"))
+            if self.options.get("long_texts") == WINDOWS and method.__name__ == "predict_labels":
+                check_reads_together(self.task)
 
     @abc.abstractmethod
     def prediction_method(self, is_paired: bool = False) -> Callable[..., Any]:
@@ -183,11 +189,22 @@ class PredictorState(abc.ABC):
         """Return the task or encoder that computes the answers."""
         return self.task
 
-    def _runner_of(self, model: Task | BertEncoder, batch_size: int | None = None) -> Runner:
+    def _prediction_options(self) -> Mapping[str, Any]:
+        """Return the default options of the prediction method."""
+        return self.options
+
+    def _runner_of(
+        self, model: Task | BertEncoder, batch_size: int | None = None, **reading: Any
+    ) -> Runner:
         """Return a runner of a model with this predictor's tokenizer and length."""
-        size = self.batch_size if batch_size is None else batch_size
-        sizes = {"batch_size": size, "max_length": self.max_length}
-        return Runner(model, self.tokenizer, **sizes, progress=self._report, device=self.device)
+        options: dict[str, Any] = {
+            "batch_size": self.batch_size if batch_size is None else batch_size,
+            "max_length": self.max_length,
+            "progress": self._report,
+            "device": self.device,
+            "on_cut": self.on_cut,
+        }
+        return Runner(model, self.tokenizer, **options, **reading)
 
     def _report(self, done: int, total: int) -> None:
         """Call `progress`, which may be set at any time, if it is set."""
@@ -212,8 +229,9 @@ class Predictor(
     """A trained model with its tokenizer, which predicts answers for texts in their order.
 
     Texts of similar length run in one batch. On JAX, which compiles for every shape, batches are
-    padded to few sizes. A text longer than `max_length` is truncated. But long texts of
-    `predict_entities` and contexts of `predict_answers` are read in several parts.
+    padded to few sizes. A text longer than `max_length` is truncated with a warning, or read in
+    windows with `long_texts="windows"`. Long texts of `predict_entities` and contexts of
+    `predict_answers` are always read in several parts.
 
     Args:
         task: any task except `ElectraPretrainer`, or a `BertEncoder`.
@@ -230,6 +248,8 @@ class Predictor(
             all).
         device: name of the device that computes, such as "gpu:0"; None for the backend's default.
             `from_preset` puts the weights there too.
+        on_cut: None for a warning if texts are truncated, or a function that is called instead,
+            with a `data.long_texts.CutTexts`. Its `str` is the message.
 
     Raises:
         ValueError: if there is no tokenizer, it has more ids than the model, a value is out of

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from bert_keras import features
+from bert_keras.data.long_texts import WINDOWS
 from bert_keras.data.model_inputs import EncodedTexts, add_special_tokens
 from bert_keras.errors import UsageError
 from bert_keras.inference.sentence_similarity import means
@@ -72,6 +73,8 @@ class LoadedModel:
         prompt: text that is put before each text, or before the first text of a pair; "" for none.
         activation: name of the activation of a regression's outputs; None for none.
         similarity: measure of the similarity of two vectors, a name in `features.SIMILARITIES`.
+        long_texts: "windows" if texts of more than `max_length` tokens are read in windows by the
+            options of the predictions; else None or "truncate".
         why_not: "answer", "tokens" or "attention" -> reason why the page does not offer it.
         more: signatures that a client cannot call by name: "ranked_answers" and "attention" of the
             page, and "vectors_of_ids" of `/v1/embeddings`.
@@ -90,6 +93,7 @@ class LoadedModel:
         self.prompt = ""
         self.activation: str | None = None
         self.similarity = features.COSINE
+        self.long_texts: str | None = None
         self.why_not: dict[str, str] = {}
         self.more: dict[str, Signature] = {}
         self._only_vectors: Signature | None = None
@@ -131,7 +135,7 @@ class LoadedModel:
     @property
     def reads_windows(self) -> bool:
         """True if the model reads a long text in overlapping windows, and never truncates it."""
-        return self.task in WINDOW_TASKS
+        return self.task in WINDOW_TASKS or self.long_texts == WINDOWS
 
     def shortened(self, text: str) -> str:
         """Return the beginning of a very long text, with more tokens than the model reads.
@@ -258,6 +262,8 @@ class PredictorModel(LoadedModel):
             )
         self.predictor, self.tokenizer = predictor, predictor.tokenizer
         self.task = task.task_name
+        self.long_texts = predictor.options.get("long_texts")
+        predictor.on_cut = lambda _: None  # responses have headers with the number of such texts
         self.signatures = predictor_signatures(predictor)
         self.max_length, self.pad_id = predictor.max_length, predictor.tokenizer.pad_id
         self.prompt = "" if task.reads_apart else predictor.prompt
@@ -345,9 +351,9 @@ class _EncodedRunner:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._runner, name)
 
-    def encode(self, texts: Sequence[str]) -> EncodedTexts:
-        """Return the encoded texts; `texts` is ignored."""
-        del texts
+    def encode(self, *arguments: Any, **options: Any) -> EncodedTexts:
+        """Return the encoded texts; the arguments are ignored."""
+        del arguments, options
         return self._encoded
 
 

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from bert_keras import features
+from bert_keras.data.long_texts import WINDOWS
 from bert_keras.data.model_inputs import EncodedTexts
 from bert_keras.inference import fill_mask, multiple_choice
 from bert_keras.inference.batching import softmax
@@ -210,6 +211,9 @@ def _feature_extraction_signatures(predictor: Predictor) -> dict[str, Signature]
         for batch, outputs in runner.run(encoded):
             for row, index in enumerate(batch):
                 rows[index] = _token_vectors(encoded, outputs, row, index)
+        if predictor.options.get("long_texts") == WINDOWS:  # the other outputs are of the beginning
+            for row, vector in zip(rows, predictor.encode(columns["text"]), strict=True):
+                row["sentence_vector"] = vector
         return joined_rows(rows, runner.tokenizer.pad_id)
 
     outputs = {

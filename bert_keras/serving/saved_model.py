@@ -89,6 +89,7 @@ class SavedModel(LoadedModel):
         self.task = manifest.task_name
         self.max_length, self.pad_id = manifest.max_length, manifest.pad_id
         self.prompt = manifest.prompt
+        self.long_texts = manifest.options.get("long_texts")
         self.take_options(manifest.task_options)
         self.takes_pairs = "pairs" in self.signatures or "texts" in self.signatures
         self.tokenizer = Tokenizer.from_preset(folder / EXTRA)

@@ -311,22 +311,24 @@ class Tokenizer:
             raise ValueError(
                 f"`texts` and `pairs` must be equally many. Received: {[len(c) for c in columns]}"
             )
-        encoded = [
-            self._kind.marked.encode_batch_fast(
-                [without_surrogates(text) for text in column], add_special_tokens=False
-            )
-            for column in columns
-        ]
+        encoded = [self.marked_ids(column) for column in columns]
         rows: list[list[list[int]]] = []
         num_added = self.scheme.num_added(len(columns))
         between = [self.sep_id] * (self.scheme.separators - 1)
         for parts in zip(*encoded, strict=True):
             kept = kept_lengths([len(part) for part in parts], max_length, num_added)
-            row = [[*part.ids[:n], self.sep_id] for part, n in zip(parts, kept, strict=True)]
+            row = [[*part[:n], self.sep_id] for part, n in zip(parts, kept, strict=True)]
             row[0] = [self.cls_id, *row[0], *(between if pairs is not None else ())]
             rows.append(row)
         width = max_length if padding == "max_length" else None
         return pad(rows, self.pad_id, width, two_segments=self.scheme.two_segments)
+
+    def marked_ids(self, texts: Sequence[str]) -> list[list[int]]:
+        """Return the ids of each text without special tokens around it. "[SEP]" in it is [SEP]."""
+        encoded = self._kind.marked.encode_batch_fast(
+            [without_surrogates(text) for text in list_of_texts(texts)], add_special_tokens=False
+        )
+        return [encoding.ids for encoding in encoded]
 
     def text_ids(self, texts: Sequence[str]) -> list[list[int]]:
         """Return the ids of each text without special tokens. "[SEP]" in a text is plain text."""

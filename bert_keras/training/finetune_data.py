@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,6 +14,7 @@ import numpy as np
 from bert_keras import file_io
 from bert_keras.config import BertConfig
 from bert_keras.data import (
+    CutTexts,
     Draws,
     PackedExamples,
     Stream,
@@ -33,12 +35,19 @@ from bert_keras.predictor import (
 from bert_keras.task_names import FINETUNED
 from bert_keras.tokenizers import Coverage, Tokenizer
 from bert_keras.training import progress
-from bert_keras.training.finetune_recipe import READING, FinetuneRecipe, usual_values
+from bert_keras.training.finetune_recipe import FinetuneRecipe, usual_values
 from bert_keras.training.recipe_files import parse_overrides, require_no_flags
 from bert_keras.training.run_folder import recipe_of
 from bert_keras.training.setup import set_seed_and_devices
 from bert_keras.training.tasks import BAD, GOOD, TASKS, FinetuningTask, task_of
 from bert_keras.training.tasks.question_answering import values_of
+
+# Values that say how files are read.
+READING = (
+    *("format", "header", "quoting", "separator", "encoding"),
+    *("text", "pair", "label", "label_separator", "prompt", "options", "lead", "answer"),
+    *("word_column", "tag_column", "numbered_characters", "scheme", "repair", "misaligned"),
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -141,7 +150,10 @@ def training_examples(
     task: Task,
     seed: int,
 ) -> SupervisedExamples | PackedExamples:
-    """Return the training batches of a task, or with `packing` of its packed view."""
+    """Return the training batches of a task, or with `packing` of its packed view.
+
+    With the first seed it prints how many texts are cut, unless the recipe has long_texts=truncate.
+    """
     examples = finetuning.examples(
         tokenizer,
         data.train,
@@ -151,6 +163,9 @@ def training_examples(
         multiple_of=length_multiple(),
         seed=seed,
     )
+    cut = finetuning.cut_texts(examples, data.train)
+    if cut and seed == recipe.seed and recipe.long_texts != "truncate":
+        print(f"{recipe.train}: {cut}")
     if not recipe.packing:
         return examples
     length = recipe.max_length
@@ -246,8 +261,9 @@ def quicktest_recipe(recipe: FinetuneRecipe, folder: Path) -> FinetuneRecipe:
 _VALUES = (
     *READING,
     *("positive", "max_score", "language", "precision"),
-    *("max_length", "stride", "max_question", "max_answer", "no_answer"),
+    *("max_length", "long_texts", "stride", "max_question", "max_answer", "no_answer"),
 )
+_LONG = ("long_texts", "stride")
 _LENGTH = 128
 
 
@@ -272,9 +288,25 @@ class Finetuned:
     @contextmanager
     def shown(self) -> Iterator[None]:
         """Show the progress of the predictor."""
-        with progress.task("answering") as show:
+        with cut_texts_told(self.predictor), progress.task("answering") as show:
             self.predictor.progress = lambda done, total: show(done, total, "")
             yield
+
+
+@contextmanager
+def cut_texts_told(predictor: Predictor) -> Iterator[None]:
+    """Print on stderr how many texts were cut, when the block ends; no warnings are shown."""
+    total: CutTexts | None = None
+
+    def add(cut: CutTexts) -> None:
+        """Add the texts of a call of the predictor."""
+        nonlocal total
+        total = cut + total
+
+    predictor.on_cut = add
+    yield
+    if total and predictor.options.get("long_texts") != "truncate":
+        print(total, file=sys.stderr)
 
 
 def open_finetuned(
@@ -378,7 +410,8 @@ def _recipe_for(task: Any, name: str) -> tuple[FinetuneRecipe, dict[str, Any]]:
     default_length = 384 if is_qa else _LENGTH
     length = min(stored.max_length or default_length, task.encoder.config.max_positions)
     if not is_qa:
-        return FinetuneRecipe(task=task_name, max_length=length), {}
+        reading = {name: stored.options[name] for name in _LONG if name in stored.options}
+        return FinetuneRecipe(task=task_name, max_length=length, **reading), {}
     values, measured = values_of(stored.options)
     values = {"max_question": min(64, length - 5), **values}
     return FinetuneRecipe(task=task_name, max_length=length, **values), measured

@@ -232,7 +232,8 @@ def print_plan(recipe: FinetuneRecipe, *, console: Console | None = None) -> Non
     table.add_row(
         "tokens of a row",
         f"median {np.median(estimates.lengths):.0f}, longest {estimates.lengths.max():,}",
-        f"{full:.1%} fill max_length={recipe.max_length} or are cut",
+        f"{full:.1%} fill max_length={recipe.max_length}"
+        + ("; a long text has several rows" if recipe.long_texts == "windows" else " or are cut"),
     )
     seeds = f", {recipe.seeds} seeds" if recipe.seeds > 1 else ""
     table.add_row(

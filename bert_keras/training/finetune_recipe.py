@@ -20,11 +20,9 @@ _VECTORS = ("sentence_similarity", "pair_classification", "retrieval")
 _TABLES = (*TEXT_TASKS, *_CHOICES)
 _WITH_LABELS = (*(task for task in TEXT_TASKS if task != "retrieval"), *_TAGS)
 _CLASSES = ("text_classification", "pair_classification")
-_LABELLED = (
-    *("text_classification", "multi_label_classification"),
-    *("pair_classification", "token_classification"),
-)
-_TOKENS = ("text_classification", "multi_label_classification", "text_regression", *_TAGS)
+_LABELLED = (*_CLASSES, "multi_label_classification", *_TAGS)
+_WINDOWED = ("text_classification", "multi_label_classification", "text_regression")
+_TOKENS = (*_WINDOWED, *_TAGS)
 _WITH_DROPOUT = (*_TOKENS, *_QUESTIONS, *_CHOICES)
 
 
@@ -197,12 +195,21 @@ class FinetuneRecipe(RunRecipe):
         tasks=_VECTORS,
     )
     max_length: int = _model(
-        "most tokens of an example; longer texts are cut", FINETUNING.max_length, least=8
+        "most tokens of a row; see long_texts for longer texts", FINETUNING.max_length, least=8
+    )
+    long_texts: str = _model(
+        "how longer texts are read: truncate, or windows that overlap, whose mean logits answer; "
+        "empty: truncate, and print how many texts were cut",
+        "",
+        choices=("", "truncate", "windows"),
+        tasks=_WINDOWED,
     )
     stride: int = _model(
-        "doc stride: tokens from the start of one window of a long text to the next",
-        128,
-        tasks=_QUESTIONS,
+        "doc stride: tokens from the start of one window of a long text to the next; "
+        "0: three quarters of a window, in question answering 128",
+        0,
+        least=0,
+        tasks=(*_QUESTIONS, *_WINDOWED),
     )
     max_question: int = _model("most tokens of a question", 64, tasks=_QUESTIONS)
     max_answer: int = _model("most tokens of an answer", 30, tasks=_QUESTIONS)
@@ -333,6 +340,8 @@ class FinetuneRecipe(RunRecipe):
         for name in ("crf", "teacher"):  # these read rows of one example
             if self.packing and getattr(self, name):
                 fail("packing", f"must be false with {name}=", self.packing)
+        if self.stride and self.task not in _QUESTIONS and self.long_texts != "windows":
+            fail("stride", "needs long_texts=windows", self.stride)
         if self.language == "zh" and self.no_answer:
             fail("no_answer", "must be false with language='zh'", self.no_answer)
         if self.freeze and self.hidden:  # nothing that moves is behind the states
@@ -355,12 +364,6 @@ def usual_values() -> dict[str, Any]:
     return {field.name: field.default for field in dataclasses.fields(FinetuneRecipe)}
 
 
-# Values that say how files are read.
-READING = (
-    *("format", "header", "quoting", "separator", "encoding"),
-    *("text", "pair", "label", "label_separator", "prompt", "options", "lead", "answer"),
-    *("word_column", "tag_column", "numbered_characters", "scheme", "repair", "misaligned"),
-)
 _AROUND = 5  # special tokens at most, and one piece of the text
 
 

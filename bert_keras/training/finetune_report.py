@@ -316,6 +316,8 @@ def _report(trained: _Trained) -> list[str]:
         lines += markdown_table(rows, ("example", "true answer", "prediction", "error"))
     if trained.lengths is not None and trained.folder.lengths.name in trained.pictures:
         lines += length_lines(trained.lengths, recipe.max_length, trained.folder.lengths.name)
+        if recipe.long_texts == "windows":
+            lines += ["", f"Longer texts are read in windows of {recipe.max_length} tokens."]
     return lines + _settings(trained.folder.values(recipe), data, good, trained.command)
 
 

@@ -19,6 +19,10 @@ quotes, a file, or - for standard input; without one, standard input. A file is 
     separator=            separator of the columns of a table; empty: comma in CSV, tab in TSV
     encoding=utf-8        text encoding of tables
     max_length=0          most tokens of a text; 0: what the model's folder says
+    long_texts=           longer texts: truncate, or windows, which reads all; empty: as in
+                          training, else truncate, and say how many texts were cut
+    stride=0              tokens from the start of one window to the next; 0: three quarters of a
+                          window
     batch_size=32         texts in a batch
     precision=            Keras dtype policy, such as bfloat16 or mixed_bfloat16; empty: float32
     device=               device that computes: cpu, gpu, gpu:1, …; empty: the backend's default
@@ -72,6 +76,8 @@ _DEFAULTS: dict[str, Any] = {
     "separator": "",
     "encoding": "utf-8",
     "max_length": 0,
+    "long_texts": "",
+    "stride": 0,
     "batch_size": 32,
     "precision": "",
     "device": "",
@@ -121,7 +127,7 @@ def _predict(model: str, inputs: Sequence[str], values: dict[str, Any]) -> int:
     """Answer the inputs; print JSON lines, or write them to `out`. Return the exit code."""
     # Keras and its backend take seconds to import: not for a bad command line.
     from bert_keras.predictor import plain, predict_rows, records, require_new, write
-    from bert_keras.training.finetune_data import require_apart
+    from bert_keras.training.finetune_data import cut_texts_told, require_apart
 
     out = file_io.expanded(values["out"]) if values["out"] else None
     if out is not None:
@@ -129,16 +135,18 @@ def _predict(model: str, inputs: Sequence[str], values: dict[str, Any]) -> int:
         require_apart(out, [word for word in inputs if word != "-"])
     threshold = _number("null_threshold", values["null_threshold"])
     predictor = _open(model, values)
+    _set_reading(predictor, model, values)
     options = _options(predictor, model, threshold, values["prompt_name"])
     rows = _rows(predictor, model, inputs, values)
     if "-" in inputs and sys.stdin.isatty():
         print("Reading texts from the terminal, one on each line. Ctrl+D ends.", file=sys.stderr)
     if out is None:
-        for _, answer in predict_rows(predictor, rows, **options):
-            print(json.dumps(plain(answer), ensure_ascii=False, allow_nan=False), flush=True)
+        with cut_texts_told(predictor):
+            for _, answer in predict_rows(predictor, rows, **options):
+                print(json.dumps(plain(answer), ensure_ascii=False, allow_nan=False), flush=True)
         return 0
     out.parent.mkdir(parents=True, exist_ok=True)
-    with progress.task("answering") as show:
+    with cut_texts_told(predictor), progress.task("answering") as show:
         predictor.progress = lambda done, total: show(done, total, "")
         count = write(out, records(predictor, rows, threshold=values["threshold"], **options))
     print(f"{count:,} predictions: {out}")
@@ -163,6 +171,31 @@ def _open(model: str, values: dict[str, Any]) -> Any:
         )
     except (ArtifactError, DataError, UsageError):
         raise
+    except ValueError as error:
+        raise UsageError(str(error)) from error
+
+
+def _set_reading(predictor: Any, model: str, values: dict[str, Any]) -> None:
+    """Set how the predictor reads long texts, where the command line says so.
+
+    Raises:
+        UsageError: the model's method does not take the values.
+    """
+    reading = {name: values[name] for name in ("long_texts", "stride") if values[name]}
+    if not reading:
+        return
+    accepted = inspect.signature(predictor.prediction_method()).parameters
+    if "long_texts" not in accepted and "long_texts" in reading:
+        raise UsageError(
+            "long_texts= is for text classification, regression and sentence vectors. "
+            f"Received: {model}, a {type(predictor.task).__name__}. Leave long_texts= out."
+        )
+    options = dict(predictor.options)
+    if "long_texts" in reading:
+        options.pop("stride", None)
+    try:
+        predictor.options = options | reading
+        predictor._check_options()
     except ValueError as error:
         raise UsageError(str(error)) from error
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import pytest
 
@@ -72,6 +74,23 @@ def test_a_text_is_truncated_at_the_length_of_the_model() -> None:
     assert model.count_tokens([]) == []
     for name in ("tags", "answers"):  # which read long texts in windows
         assert loaded(name).truncated([long]) == 0
+
+
+def test_windows_of_long_texts_are_not_truncated() -> None:
+    long = " ".join(["a fine film"] * LENGTH)
+    for name, output in (("labels", "scores"), ("encoder", "sentence_vector")):
+        opened = predictor(name)
+        opened.options = {"long_texts": "windows"}
+        model = PredictorModel(opened, backend="keras", dtype="float32")
+        assert model.truncated([long]) == 0
+        found = model.signatures["serving_default"].run({"text": [long]})[output]
+        ask = opened.predict_scores if name == "labels" else opened.encode
+        np.testing.assert_allclose(np.sort(found), np.sort(ask([long])), atol=1e-6)
+        with warnings.catch_warnings():  # a header says it
+            warnings.simplefilter("error", UserWarning)
+            assert np.abs(ask([long], long_texts="truncate") - ask([long])).max() > 1e-6
+            opened.options = {}
+            ask([long])
 
 
 def test_texts_that_are_encoded_separately_are_truncated_separately() -> None:

@@ -20,6 +20,7 @@ from bert_keras.training.finetune_data import (
     unknown_note,
 )
 from bert_keras.training.finetune_recipe import TASK_NAMES, FinetuneRecipe
+from bert_keras.training.finetune_seed import build_task
 from bert_keras.training.tasks import task_of
 from tests.contracts import TINY
 from tests.data.test_table_columns import write_folder
@@ -205,3 +206,37 @@ def test_text_that_is_unknown_is_noted_for_every_task(task: str, tmp_path: Path)
     expected = "100 % of the tokens are [UNK]. Check that the tokenizer fits"
     note = unknown_note(recipe, finetuning, data, unknown)
     assert note.startswith(f"note: {recipe.train}: {expected}")
+
+
+def test_long_texts_of_a_recipe(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A recipe with windows trains and answers in windows; another one prints what it cuts."""
+    recipe = FinetuneRecipe(task="text_classification", text="x")
+    recipe = dataclasses.replace(quicktest_recipe(recipe, tmp_path), max_length=8)
+    rows = [{"text": "the film was good " * n, "label": "gb"[n % 2]} for n in (1, 2, 5)]
+    (tmp_path / "long.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    recipe = dataclasses.replace(recipe, train=str(tmp_path / "long.jsonl"))
+    recipe = dataclasses.replace(recipe, dev=recipe.train)
+    tokenizer = Tokenizer.from_preset(recipe.encoder)
+    counts, options = {}, {}
+    for reading in ("", "truncate", "windows"):
+        one = dataclasses.replace(
+            recipe, long_texts=reading, stride=3 if reading == "windows" else 0
+        )
+        finetuning = task_of(one)
+        data = Data.read(one, finetuning)
+        task = build_task(one, finetuning, data.labels, tokenizer)
+        examples = training_examples(one, finetuning, data, tokenizer, task, one.seed)
+        counts[reading] = len(examples)
+        options[reading] = finetuning.predictor(task, tokenizer).options
+        printed = capsys.readouterr().out
+        assert ("2 of 3 texts are longer than 8 tokens" in printed) == (reading == "")
+        assert (
+            len(finetuning.evaluate(finetuning.predictor(task, tokenizer), data.train).predictions)
+            == 3
+        )
+    assert counts == {"": 3, "truncate": 3, "windows": 1 + 2 + 6}
+    assert options == {"": {}, "truncate": {}, "windows": {"long_texts": "windows", "stride": 3}}
+    with pytest.raises(UsageError, match="stride needs long_texts=windows"):
+        dataclasses.replace(recipe, stride=3)
+    with pytest.raises(UsageError, match="long_texts is for text_classification"):
+        FinetuneRecipe(task="retrieval", long_texts="windows")

@@ -275,3 +275,29 @@ def test_dtype_and_device_of_the_command_line(finetuned, call: Callable, monkeyp
         done = call(main, run, "good", word)
         assert done.code == 2
         assert known in done.err
+
+
+def test_long_texts_are_counted_or_read_in_windows(finetuned, tmp_path: Path, call) -> None:
+    run = str(finetuned("text_classification"))
+    long = f"good {'the film was ' * 20} bad"
+    (tmp_path / "rows.jsonl").write_text(
+        "".join(json.dumps({"text": t}) + "\n" for t in [long, "x"])
+    )
+    told = "1 of 2 texts is longer than 32 tokens; the rest of it is not read. long_texts="
+    answers = {}
+    for words in ([], ["long_texts=truncate"], ["long_texts=windows"], ["out=rows.csv"]):
+        done = call(main, run, "rows.jsonl", *words)
+        assert done.code == 0, done.err
+        assert (told in done.err) == (words in ([], ["out=rows.csv"]))
+        answers[" ".join(words)] = done.out
+    assert answers[""] == answers["long_texts=truncate"] != answers["long_texts=windows"]
+    for word, message in (
+        ("stride=4", "`stride` is for long_texts="),
+        ("long_texts=window", "must be None or one of"),
+    ):
+        done = call(main, run, "rows.jsonl", word)
+        assert done.code == 2
+        assert message in done.err
+    done = call(main, str(finetuned("token_classification")), "x", "long_texts=windows")
+    assert done.code == 2
+    assert "long_texts= is for text classification" in done.err

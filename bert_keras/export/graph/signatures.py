@@ -196,12 +196,15 @@ def _texts(predictor: Predictor, tokenizer: InGraphTokenizer) -> GraphTexts:
         max_length=predictor.max_length,
         prompt=prompt,
         prompt_length=predictor.prompt_length(prompt),
+        long_texts=predictor.options.get("long_texts"),
+        stride=predictor.options.get("stride"),
     )
 
 
 def _labels(predictor: Predictor, tokenizer: InGraphTokenizer) -> Functions:
     """Return the signatures of a classifier: labels of texts and of pairs."""
-    answer = partial(_texts(predictor, tokenizer).labels, **predictor.options)
+    options = {k: v for k, v in predictor.options.items() if k not in ("long_texts", "stride")}
+    answer = partial(_texts(predictor, tokenizer).labels, **options)
     return _either(predictor.pairs, texts=_of_text(answer), pairs=_of_pair(answer))
 
 
@@ -215,7 +218,8 @@ def _pair_labels(predictor: Predictor, tokenizer: InGraphTokenizer) -> Functions
     """Return the signature of a `SentencePairs` with labels, which are of pairs only."""
     # Without a prompt.
     texts = GraphTexts(predictor.task, tokenizer, max_length=predictor.max_length)
-    return {DEFAULT: _of_pair(partial(texts.labels, **predictor.options))}
+    options = {k: v for k, v in predictor.options.items() if k != "long_texts"}
+    return {DEFAULT: _of_pair(partial(texts.labels, **options))}
 
 
 def _entities(predictor: Predictor, tokenizer: InGraphTokenizer) -> Functions:

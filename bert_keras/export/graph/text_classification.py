@@ -10,6 +10,7 @@ import numpy as np
 import tensorflow as tf
 
 from bert_keras import features
+from bert_keras.data.long_texts import WINDOWS
 from bert_keras.export.runtimes import formats
 from bert_keras.tokenizers.tf_tokenizer import InGraphTokenizer
 
@@ -72,6 +73,8 @@ class GraphTexts:
         max_length: maximum number of tokens of a text or pair; longer ones are truncated.
         prompt: text that is put before each (first) text; "" for none.
         prompt_length: number of its tokens with [CLS].
+        long_texts: "windows" to read a long text in windows, with the mean of their outputs.
+        stride: doc stride of the windows; see `data.long_texts.encode_long`.
     """
 
     def __init__(
@@ -82,17 +85,58 @@ class GraphTexts:
         max_length: int,
         prompt: str = "",
         prompt_length: int = 0,
+        long_texts: str | None = None,
+        stride: int | None = None,
     ):
         self.model, self.tokenizer, self.max_length = model, tokenizer, max_length
         self.prompt, self.prompt_length = prompt, prompt_length
+        self._splits, self._stride = long_texts == WINDOWS, stride
 
     def encode(self, text: tf.Tensor, pair: tf.Tensor | None = None) -> _Outputs:
         """Encode strings [batch], or pairs of them, as inputs int32 [batch, length]."""
         prompted = tf.strings.join([self.prompt, text]) if self.prompt else text
-        inputs = self.tokenizer(prompted, pair, max_length=self.max_length)
+        return self._with_prompt_length(self.tokenizer(prompted, pair, max_length=self.max_length))
+
+    def _with_prompt_length(self, inputs: _Outputs) -> _Outputs:
+        """Add the input `prompt_length`, int32 [batch, 1], if the model has it."""
         if any(tensor.name == features.PROMPT_LENGTH for tensor in self.model.inputs):
-            inputs[features.PROMPT_LENGTH] = tf.fill([tf.size(text), 1], self.prompt_length)
+            rows = tf.shape(inputs[features.TOKEN_IDS])[0]
+            inputs[features.PROMPT_LENGTH] = tf.fill([rows, 1], self.prompt_length)
         return inputs
+
+    def _output(self, name: str, text: tf.Tensor, pair: tf.Tensor | None = None) -> tf.Tensor:
+        """Return an output of the model for strings [batch]: [batch, size]."""
+        shape = self.model.output[name].shape
+        return self._of_texts(lambda part: call_model(self.model, part)[name], shape, text, pair)
+
+    def _of_texts(
+        self,
+        function: Callable[[_Outputs], tf.Tensor],
+        shape: Any,
+        text: tf.Tensor,
+        pair: tf.Tensor | None = None,
+    ) -> tf.Tensor:
+        """Return a function of the inputs of texts [batch]; of windows, the mean of its values.
+
+        Args:
+            function: function from inputs of some rows to values [rows, ...].
+            shape: shape of the values.
+            text: strings [batch].
+            pair: second strings [batch]; None for single texts.
+        """
+        if not self._splits:
+            return function(self.encode(text, pair))
+        prompted = tf.strings.join([self.prompt, text]) if self.prompt else text
+        parts = [self.tokenizer.tokenize(x) for x in (prompted, pair) if x is not None]
+        room, prefix = self.max_length - len(parts) - 1, max(0, self.prompt_length - 1)
+        rows, sources = split_texts(parts, room, self._stride, prefix)
+        inputs = self._with_prompt_length(self.tokenizer.add_special_tokens(*rows))
+        (values,) = call_in_parts(
+            lambda part: [tf.cast(function(part), tf.float32)],
+            inputs,
+            [tf.TensorSpec(shape, tf.float32)],
+        )
+        return tf.math.segment_mean(values, sources)
 
     def apart(self, text: tf.Tensor, pair: tf.Tensor) -> _Outputs:
         """Encode pairs of strings [batch] in separate rows: inputs int32 [batch, 2, length]."""
@@ -125,11 +169,10 @@ class GraphTexts:
         """
         options: dict[str, Any] = self.model.options
         if pair is not None and self.model.reads_apart:
-            inputs = self.apart(text, pair)
+            logits = call_model(self.model, self.apart(text, pair))[features.LABEL]
         else:
-            inputs = self.encode(text, pair)
+            logits = self._output(features.LABEL, text, pair)
         problem = options.get("problem", "single_label")
-        logits = call_model(self.model, inputs)[features.LABEL]
         is_single = problem == "single_label"
         shares = tf.nn.softmax(logits) if is_single else tf.math.sigmoid(logits)
         order = tf.argsort(-shares, stable=True)
@@ -143,7 +186,7 @@ class GraphTexts:
 
     def numbers(self, text: tf.Tensor, pair: tf.Tensor | None = None) -> _Outputs:
         """Return `scores`, float32 [batch, numbers], of a regression for strings [batch]."""
-        logits = call_model(self.model, self.encode(text, pair))[features.LABEL]
+        logits = self._output(features.LABEL, text, pair)
         activation = self.model.options.get("activation", "linear")
         return {"scores": keras.activations.get(activation)(logits)}
 
@@ -189,7 +232,11 @@ class GraphTexts:
 
     def vectors(self, text: tf.Tensor) -> _Outputs:
         """Return `sentence_vector`, float32 [batch, size], of a `SentenceEncoder`."""
-        return {name: call_model(self.model, self.encode(text))[name] for name in self.model.output}
+        vectors = self._output(features.SENTENCE_VECTOR, text)
+        options = self.model.options
+        if self._splits and options.get("normalize") and "truncate_dim" not in options:
+            vectors = tf.math.divide_no_nan(vectors, tf.norm(vectors, axis=1, keepdims=True))
+        return {features.SENTENCE_VECTOR: vectors}
 
     def similarity(self, text: tf.Tensor, pair: tf.Tensor) -> _Outputs:
         """Return `similarity`, float32 [batch], by the similarity function of the model."""
@@ -200,13 +247,20 @@ class GraphTexts:
     def outputs(self, text: tf.Tensor) -> _Outputs:
         """Return an encoder's outputs, its token ids and mask, and `sentence_vector`.
 
-        `sentence_vector` is the mean of the token vectors, float32 [batch, hidden_size].
+        `sentence_vector` is the mean of the token vectors, float32 [batch, hidden_size]. With
+        windows, it is the mean over those of a text, and the other outputs are of the first tokens.
         """
         inputs = self.encode(text)
         outputs = flat(call_model(self.model, inputs))
-        mask = tf.cast(inputs[features.PADDING_MASK], tf.float32)
-        vectors = outputs[features.SEQUENCE_OUTPUT] * mask[:, :, tf.newaxis]
-        mean = tf.reduce_sum(vectors, axis=1) / tf.reduce_sum(mask, axis=1, keepdims=True)
+        if self._splits:
+            shape = self.model.output[features.SEQUENCE_OUTPUT].shape
+            mean = self._of_texts(
+                lambda part: _mean_vector(flat(call_model(self.model, part)), part),
+                [None, shape[-1]],
+                text,
+            )
+        else:
+            mean = _mean_vector(outputs, inputs)
         tokens = {name: inputs[name] for name in (features.TOKEN_IDS, features.PADDING_MASK)}
         return {features.SENTENCE_VECTOR: mean, **outputs, **tokens}
 
@@ -235,6 +289,68 @@ class GraphTexts:
             "scores": tf.where(is_used, scores, 0.0),
             "mask_count": count,
         }
+
+
+def _mean_vector(outputs: _Outputs, inputs: _Outputs) -> tf.Tensor:
+    """Return the mean of the token vectors of each row, float32 [rows, hidden_size]."""
+    mask = tf.cast(inputs[features.PADDING_MASK], tf.float32)
+    vectors = outputs[features.SEQUENCE_OUTPUT] * mask[:, :, tf.newaxis]
+    return tf.reduce_sum(vectors, axis=1) / tf.reduce_sum(mask, axis=1, keepdims=True)
+
+
+def split_texts(
+    parts: Sequence[tf.RaggedTensor], room: int, stride: int | None, prefix: int
+) -> tuple[list[tf.RaggedTensor], tf.Tensor]:
+    """Split long texts into windows, as `data.long_texts.encode_long` does.
+
+    Args:
+        parts: ids of the texts, or of both texts of pairs, int32 [batch, (tokens)] each.
+        room: maximum number of ids in a row.
+        stride: doc stride; None for three quarters of a window.
+        prefix: number of ids at the start of the first text that each of its windows begins with.
+
+    Returns:
+        Ids of the texts in each row, int32 [rows, (tokens)] each, and the index of the text of each
+        row, int64 [rows].
+
+    Raises:
+        ValueError: if no token of a long text may have room beside the others.
+    """
+    most_kept = room // 2 if len(parts) == 2 else 0
+    if room - most_kept - prefix < 1:
+        raise ValueError(f"max_length leaves room for {room} tokens, too few for windows.")
+    lengths = [part.row_lengths() for part in parts]
+    longest, fits = tf.reduce_max(lengths, axis=0), tf.add_n(lengths) <= room
+    is_first = lengths[0] > lengths[-1] if len(parts) == 2 else tf.ones_like(fits)
+    kept = tf.minimum(tf.reduce_min(lengths, axis=0), most_kept)
+    head = tf.where(is_first, tf.minimum(longest, prefix), 0)
+    space = room - kept - head
+    step = space * 3 // 4 if stride is None else tf.fill(tf.shape(space), tf.cast(stride, tf.int64))
+    step = tf.maximum(1, tf.minimum(step, space))
+    more = -(-(longest - head - space) // step)
+    counts = tf.where(fits, 1, 1 + more)
+    # === Rows ===
+    sources = tf.repeat(tf.range(tf.size(counts, tf.int64)), counts)
+    window = tf.range(tf.size(sources, tf.int64)) - tf.gather(
+        tf.cumsum(counts, exclusive=True), sources
+    )
+    fits, is_first, kept, head, space, step, longest = (
+        tf.gather(values, sources) for values in (fits, is_first, kept, head, space, step, longest)
+    )
+    begin = head + window * step
+    end = tf.where(fits, longest, tf.minimum(begin + space, longest))
+    rows: list[tf.RaggedTensor] = []
+    for number, (part, length) in enumerate(zip(parts, lengths, strict=True)):
+        is_split = is_first if number == 0 else tf.logical_not(is_first)
+        start = tf.gather(part.row_starts(), sources)
+        whole = tf.where(fits, tf.gather(length, sources), kept)
+        first = tf.ragged.range(start, start + tf.where(is_split, head, whole))
+        rest = tf.ragged.range(
+            start + tf.where(is_split, begin, 0), start + tf.where(is_split, end, 0)
+        )
+        places = tf.concat([first, rest], axis=1)
+        rows.append(places.with_flat_values(tf.gather(part.flat_values, places.flat_values)))
+    return rows, sources
 
 
 def _cosines(first: tf.Tensor, second: tf.Tensor) -> tf.Tensor:

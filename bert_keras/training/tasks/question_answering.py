@@ -12,6 +12,7 @@ import numpy as np
 
 from bert_keras import file_io, metrics
 from bert_keras.data import (
+    CutTexts,
     Question,
     SupervisedExamples,
     num_training_rows,
@@ -26,6 +27,7 @@ from bert_keras.training.tasks.task import GOOD, Evaluation, FinetuningTask, Har
 
 # Value of a recipe -> option of `Predictor.predict_answers`.
 _OPTIONS = {"stride": "stride", "max_question": "max_question", "max_answer": "max_pieces"}
+_STRIDE = 128  # default doc stride
 _NULL, _THRESHOLD = "null_threshold", "best_f1_thresh"
 _NEVER = -1e9  # a threshold so low that no question has an answer
 _COUNTS = ("total", "skipped")  # ends of the names of counts, which are no metrics
@@ -45,6 +47,7 @@ class QuestionAnsweringTask(FinetuningTask):
         model was not measured.
         """
         options = {theirs: getattr(self.recipe, ours) for ours, theirs in _OPTIONS.items()}
+        options["stride"] = options["stride"] or _STRIDE
         if self.recipe.no_answer:
             options[_NULL] = 0.0 if self._threshold is None else self._threshold
         return options
@@ -104,6 +107,11 @@ class QuestionAnsweringTask(FinetuningTask):
         questions = [question.question for question in data]
         return lengths_of(tokenizer, questions, [question.context for question in data])
 
+    def cut_texts(self, examples: SupervisedExamples, data: list[Question]) -> CutTexts:
+        """Return how many questions are cut; contexts are read whole, in windows."""
+        limit, advice = self.recipe.max_question, "max_question= reads more."
+        return CutTexts(examples.rows.num_cut, len(data), limit, "questions", advice)
+
     def build(self, encoder: BertEncoder, labels: list[str] | None) -> Task:
         """Return a model that finds start and end of an answer."""
         del labels
@@ -119,7 +127,7 @@ class QuestionAnsweringTask(FinetuningTask):
             tokenizer,
             data,
             max_length=recipe.max_length,
-            stride=recipe.stride,
+            stride=recipe.stride or _STRIDE,
             max_question=recipe.max_question,
             **options,
         )

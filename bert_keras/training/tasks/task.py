@@ -16,6 +16,7 @@ import numpy as np
 from bert_keras import file_io
 from bert_keras.checkpoints import family_head
 from bert_keras.data import (
+    CutTexts,
     SupervisedExamples,
     Texts,
     num_training_rows,
@@ -134,7 +135,20 @@ class FinetuningTask(abc.ABC):
         """Return the predictor of a model of this task."""
         length = self.recipe.max_length
         options = {"options": self.options, "pairs": self.answers_pairs}
-        return Predictor(task, tokenizer, max_length=length, **options)
+        predictor = Predictor(task, tokenizer, max_length=length, **options)
+        predictor.on_cut = lambda _: None  # a program tells it once
+        return predictor
+
+    def cut_texts(self, examples: SupervisedExamples, data: Any) -> CutTexts:
+        """Return how many texts are cut.
+
+        Args:
+            examples: examples made from the data.
+            data: the data, in the form that `read` returns.
+        """
+        del data
+        count = examples.num_texts * (examples.group or 1)
+        return CutTexts(examples.rows.num_cut, count, self.recipe.max_length)
 
     @abc.abstractmethod
     def read(self, path: str, *, labelled: bool = True) -> Any:

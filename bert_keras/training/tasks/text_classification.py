@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -11,6 +12,7 @@ import numpy as np
 
 from bert_keras import metrics
 from bert_keras.data import (
+    CutTexts,
     SupervisedExamples,
     Texts,
     label_names,
@@ -60,6 +62,22 @@ class TextClassificationTask(TextTask):
     def problem(self) -> str:  # pyright: ignore[reportIncompatibleVariableOverride]
         """Problem of the recipe's task, as `SequenceClassifier` names it."""
         return PROBLEMS[self.recipe.task]
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """Options of `predict_scores` and of `text_examples`: how long texts are read."""
+        if self.recipe.long_texts != "windows":
+            return {}
+        stride = self.recipe.stride
+        return {"long_texts": "windows", **({"stride": stride} if stride else {})}
+
+    def cut_texts(self, examples: SupervisedExamples, data: Texts) -> CutTexts:
+        """Return how many texts or pairs are cut."""
+        cut = super().cut_texts(examples, data)
+        noun = "texts" if data.pairs is None or self.reads_apart else "pairs"
+        if self.reads_apart or self.recipe.long_texts:
+            return dataclasses.replace(cut, noun=noun)
+        return dataclasses.replace(cut, noun=noun, advice="long_texts=windows reads all.")
 
     def labels(self, data: Texts) -> list[str] | None:
         """Return the labels of the recipe, or else those of the rows; None for a regression.
@@ -128,6 +146,7 @@ class TextClassificationTask(TextTask):
             problem=self.problem,
             class_weights=self._class_weights(data),
             max_length=self.recipe.max_length,
+            **self.options,
             **options,
         )
 
