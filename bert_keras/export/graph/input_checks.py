@@ -63,7 +63,7 @@ def _actual_shape(tensor: tf.Tensor) -> tf.Tensor:
 
     TensorFlow would replace the rank by the static one, so an operation hides the static shape.
     """
-    hidden = tf.raw_ops.PlaceholderWithDefault(input=tensor, shape=tf.TensorSpec(None).shape)
+    hidden = tf.compat.v1.placeholder_with_default(tensor, shape=None)
     return tf.shape(hidden)
 
 
