@@ -86,6 +86,11 @@ class SavedModelLayer(keras.layers.Layer):
         self.trainable = trainable  # after the variables, because it sets theirs too
         self.built = True
 
+    @property
+    def program(self) -> Any:
+        """The loaded SavedModel, with its other functions, such as `tokenize` of a preprocessor."""
+        return self._program
+
     def __call__(self, inputs: Any, *args: Any, **kwargs: Any) -> Any:
         """Keras: call the layer; a list of strings is one tensor."""
         if isinstance(inputs, list | tuple) and inputs and isinstance(inputs[0], str):

@@ -174,7 +174,9 @@ def _check_refusals(signature: Any) -> None:
 
 def _filled(spec: Any, rank: int) -> Any:
     """Return an input of one row with one token or two texts, with `rank` axes."""
-    shape = [1, *([2] if spec.dtype == tf.string else [1]) * (rank - 1)][:rank]
+    open_size = 2 if spec.dtype == tf.string else 1
+    own = [1, *(size or open_size for size in spec.shape[1:])]
+    shape = own if rank == len(own) else [1, 2, 2, 2][:rank]
     return tf.fill(shape, "a [MASK] b") if spec.dtype == tf.string else tf.zeros(shape, spec.dtype)
 
 
