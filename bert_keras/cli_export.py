@@ -155,10 +155,14 @@ def serve_check(
     texts: Annotated[
         Path | None, typer.Argument(help="file with a text or a JSON object of inputs on each line")
     ] = None,
+    trust: Annotated[
+        bool, typer.Option("--trust", help="run a SavedModel: a program with your rights")
+    ] = False,
 ) -> None:
     """Load an exported model as a client does, print its answers to examples, and check it.
 
-    Exit code 4 if a check fails.
+    A SavedModel is a program, and this command runs it. Without --trust it is refused, and its
+    operations that write files are listed. Exit code 4 if a check fails.
     """
     from rich.text import Text
 
@@ -167,7 +171,7 @@ def serve_check(
 
     with _Status(f"{folder}: loading"):
         try:
-            client = open_client(folder)
+            client = open_client(folder, trust=trust)
         except (UsageError, ArtifactError, ImportError):
             raise
         except Exception as error:

@@ -45,10 +45,13 @@ FLOORS = {
     "earlier_names": Floor(),
     "config": Floor(),
     "task_names": Floor(),
+    "saved_model_loading": Floor((), (), ("tensorflow",)),
     "features": Floor(),
     "presets": Floor(("config",), (), ("huggingface_hub",)),
     "kernels": Floor((), ("keras",)),
-    "layers": Floor(("kernels",), ("keras",), ("tensorflow", "tensorflow_text")),
+    "layers": Floor(
+        ("kernels", "saved_model_loading"), ("keras",), ("tensorflow", "tensorflow_text")
+    ),
     "optimization": Floor((), ("keras",), ("tensorflow", "torch")),
     "metrics": Floor((), ("numpy",), ("scipy", "sklearn")),
     "inference": Floor(("data", "features", "metrics", "tokenizers"), ("keras", "numpy")),
@@ -70,7 +73,7 @@ FLOORS = {
     "models": Floor(
         (
             *("checkpoints", "config", "data", "features", "inference", "kernels", "layers"),
-            *("optimization", "presets", "task_names", "tokenizers"),
+            *("optimization", "presets", "saved_model_loading", "task_names", "tokenizers"),
         ),
         ("keras", "numpy"),
         ("grain", "tensorflow", "torch"),

@@ -67,12 +67,20 @@ def test_export_and_check(call, source: Path, tmp_path: Path) -> None:
     assert answers[0].keys() >= {"text", "pair", "label"}
     assert done.err.count("passed") == done.err.count(":") >= 4
 
+    if FORMAT == "saved_model":
+        with (path / "saved_model.pb").open("ab") as file:
+            file.write(b"\x08\x01")  # other bytes, as of another process
+        done = call("serve-check", path)
+        assert (done.code, done.out) == (2, "")
+        assert "None of its operations writes files" in done.err
+        assert "--trust" in done.err
+    trust = ["--trust"] * (FORMAT == "saved_model")
     texts = tmp_path / "texts.jsonl"
     texts.write_text('{"text": "a b", "pair": "c"}\n{"text": "a"}\n', encoding="utf-8")
-    done = call("serve-check", path, texts)
+    done = call("serve-check", path, texts, *trust)
     assert (done.code, "texts.jsonl:2: lacks pair" in done.err) == (3, True)
     texts.write_text('{"text": "a b", "pair": 5}\n', encoding="utf-8")
-    done = call("serve-check", path, texts)
+    done = call("serve-check", path, texts, *trust)
     assert (done.code, "texts.jsonl:1: pair must be text. Received: 5" in done.err) == (3, True)
 
 

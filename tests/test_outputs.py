@@ -108,8 +108,10 @@ MetricsLog.append = append_and_copy
 def done(program, *arguments):
     assert not program([*arguments]), program
 
-text = "corpus=~/text.txt", "layout=sentences", "validation_split=0.2", "vocab_size=300"
-done(prepare.main, *text, "out=~/corpora/mine", "workers=1")
+options = "layout=sentences", "validation_split=0.2", "vocab_size=300"
+text = "corpus=~/text.txt", *options
+# A shell replaces the "~" of an argument.
+done(prepare.main, f"corpus={Path.home()}/text.txt", *options, "out=~/corpora/mine", "workers=1")
 small = "sequence_length=16", "batch_size=4", "export=false"
 done(pretrain.main, "demo", "--quicktest", *text, *small, "out=~/runs/pretrain", "tensorboard=true")
 done(pretrain.main, "demo", "--quicktest", *text, *small, "steps=2", "eval_examples=4")

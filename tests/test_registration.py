@@ -189,7 +189,7 @@ def _over_saved_model(folder: Path) -> tuple[keras.Model, dict[str, np.ndarray]]
     for training in (True, False):
         table.__call__.get_concrete_function(spec, training=training)  # pyright: ignore[reportAttributeAccessIssue]
     tf.saved_model.save(table, str(folder / "table"))
-    layer = SavedModelLayer(folder / "table", output="pooled_output", trainable=True)
+    layer = SavedModelLayer(folder / "table", trust=True, output="pooled_output", trainable=True)
     return keras.Model(inputs, keras.layers.Dense(1)(layer(inputs))), {"ids": IDS}
 
 

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from bert_keras import file_io
-from bert_keras.data.source_files import Source, find_files, names_as_given
+from bert_keras.data.source_files import Source, find_files, recorded_names
 from bert_keras.errors import DataError
 from bert_keras.tokenizers.word_counts import Progress, no_progress
 
@@ -212,7 +212,7 @@ def read(
         raise ValueError(f"layout must be one of {LAYOUTS}. Received: {layout!r}")
     files = find_files(source)
     sizes = tuple(file.stat().st_size for file in files)
-    names = names_as_given(files, source)
+    names = recorded_names(files, source)
     return Documents(tuple(files), sizes, layout, language, field, progress, names)
 
 

@@ -31,16 +31,20 @@ def find_files(source: Source | Iterable[Source]) -> list[Path]:
     return files
 
 
-def names_as_given(files: Iterable[Path], source: Source | Iterable[Source]) -> tuple[str, ...]:
-    """Return the names of the files, with "~" in place of the home folder if the source has it."""
+def recorded_names(files: Iterable[Path], source: Source | Iterable[Source]) -> tuple[str, ...]:
+    """Return the names of files for a record that others may read.
+
+    Home folders are written as "~": that of the user, because a shell replaces "~" before the
+    program sees it, and those that the source names.
+    """
     sources = [source] if isinstance(source, str | os.PathLike) else list(source)
-    firsts = {Path(item).parts[0] for item in sources if str(item).startswith("~")}
-    homes = {first: file_io.expanded(first) for first in firsts}
+    firsts = {"~", *(Path(item).parts[0] for item in sources if str(item).startswith("~"))}
+    homes = {first: file_io.expanded(first) for first in sorted(firsts)}
 
     def name(file: Path) -> str:
-        """Return the path of a file, with the "~" that the source had."""
+        """Return the path of a file, with "~" in place of a home folder."""
         for first, home in homes.items():
-            if file.is_relative_to(home):
+            if file.is_relative_to(home) and home.parent != home:  # not the root folder
                 return (first / file.relative_to(home)).as_posix()
         return file.as_posix()
 

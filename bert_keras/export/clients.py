@@ -7,7 +7,6 @@ import importlib
 import importlib.util
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +19,7 @@ from bert_keras.data.multiple_choice import choice_rows
 from bert_keras.errors import ArtifactError, UsageError
 from bert_keras.export.runtimes.formats import FILE, FORMATS, Manifest
 from bert_keras.models.with_tokenizer import AnswersTexts
+from bert_keras.saved_model_loading import PROGRAM, load
 from bert_keras.tokenizers import Tokenizer
 
 # Input name of a model -> one text for each example; for "options" a list of texts.
@@ -187,11 +187,12 @@ class TextClient(Client):
     """A SavedModel, called by its signature `serving_default`.
 
     Raises:
+        UsageError: if another process wrote the SavedModel, and `trust` is False.
         ArtifactError: if the signature does not take strings.
     """
 
-    def __init__(self, folder: Path):
-        self._model, tf = load(folder), _runtime("tensorflow", "tensorflow")
+    def __init__(self, folder: Path, *, trust: bool = False):
+        self._model, tf = load(folder, trust=trust), _runtime("tensorflow", "tensorflow")
         self._run = self._model.signatures["serving_default"]
         inputs = self._run.structured_input_signature[1]
         self.names = in_input_order(inputs)
@@ -236,9 +237,9 @@ class HubClient(IdsClient):
 
     names, mask = ("text",), ""
 
-    def __init__(self, folder: Path):
-        self._preprocessor = TextClient(folder / "preprocessor")
-        self._encoder = load(folder / "encoder")
+    def __init__(self, folder: Path, *, trust: bool = False):
+        self._preprocessor = TextClient(folder / "preprocessor", trust=trust)
+        self._encoder = load(folder / "encoder", trust=trust)
 
     def encode(self, columns: Columns) -> Outputs:
         """Run the preprocessor; see `IdsClient.encode`."""
@@ -297,33 +298,29 @@ class RuntimeClient(IdsClient):
         return self._run(inputs)
 
 
-def open_client(folder: str | Path) -> Client:
+def open_client(folder: str | Path, *, trust: bool = False) -> Client:
     """Open a folder that `saved_model`, `tf_hub` or `runtime_model` wrote.
 
+    Args:
+        folder: folder of the export.
+        trust: True to run a SavedModel that another process wrote. It is a program.
+
     Raises:
-        UsageError: if the folder holds no exported model.
+        UsageError: if the folder holds no exported model, or a SavedModel that needs `trust`.
         ArtifactError: if the export is damaged, or of another program.
         ImportError: if its runtime is not installed.
     """
     folder = Path(folder)
-    if (folder / "saved_model.pb").is_file():
-        return TextClient(folder)
-    if (folder / "preprocessor" / "saved_model.pb").is_file():
-        return HubClient(folder)
+    if (folder / PROGRAM).is_file():
+        return TextClient(folder, trust=trust)
+    if (folder / "preprocessor" / PROGRAM).is_file():
+        return HubClient(folder, trust=trust)
     if (folder / FILE).is_file():
         return RuntimeClient(folder)
     raise UsageError(
         f"{folder}: holds no exported model: neither saved_model.pb nor {FILE}. Name the folder "
         "of one version, such as saved_models/demo/1."
     )
-
-
-def load(folder: Path) -> Any:
-    """Load a SavedModel, after an import of tensorflow-text, which its tokenizer may need."""
-    tf = _runtime("tensorflow", "tensorflow")
-    with suppress(ImportError):  # TensorFlow raises an error if the model needs it
-        importlib.import_module("tensorflow_text")
-    return tf.saved_model.load(str(folder))
 
 
 _Run = Callable[[Mapping[str, np.ndarray]], Outputs]

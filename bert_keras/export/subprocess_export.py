@@ -8,6 +8,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+from bert_keras import saved_model_loading
 from bert_keras.errors import ResourceError
 from bert_keras.models import BertEncoder, Task
 from bert_keras.predictor import Predictor
@@ -48,6 +49,8 @@ def with_backend(backend: str, predictor: Predictor, path: Path, *flags: str) ->
             f"{path}: exporting on the {backend} backend in a second process failed "
             f"(exit code {result.returncode}):\n{result.stderr[-4000:]}"
         )
+    for folder in (path, *path.glob("*/")):  # a pair for TensorFlow Hub has two SavedModels
+        saved_model_loading.remember(folder)
 
 
 def _outputs(model: Task | BertEncoder) -> list[str]:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import importlib.util
 import inspect
-import sys
 from pathlib import Path
 from typing import Any
 
 import keras
 
-_TEXT, _UNREGISTERED = "tensorflow_text", "Op type not registered"
+from bert_keras import saved_model_loading
+from bert_keras.errors import UsageError
 
 
 @keras.saving.register_keras_serializable(package="bert_keras")
@@ -24,17 +23,21 @@ class SavedModelLayer(keras.layers.Layer):
     model `keras.Input(shape=(), dtype="string")`. TensorFlow backend only. On JAX and PyTorch
     `BertEncoder.from_preset(path, trust=True)` reads the weights of such an encoder.
 
-    A SavedModel is a program: load only those that you would run. `keras.models.load_model` needs
-    `safe_mode=False` for a model with such a layer, and the folder must still be there.
+    A SavedModel is a program: load only those that you would run. One that another process wrote
+    needs `trust=True`. The message of the refusal lists its operations that write files.
+    `keras.models.load_model` needs `safe_mode=False` for a model with such a layer, and the folder
+    must still be there.
 
     Args:
         path: the folder of the SavedModel.
+        trust: True to load a SavedModel that another process wrote.
         trainable: whether its weights are trained. If not, it has no dropout in training either.
         output: name of the only output to return; None for all.
         name: name of the layer.
 
     Raises:
         RuntimeError: the backend is not TensorFlow.
+        UsageError: another process wrote the SavedModel, and `trust` is False.
         ValueError: the folder has no SavedModel, or one that cannot be called.
         ImportError: the SavedModel has operations of tensorflow-text, which is not installed.
     """
@@ -43,6 +46,7 @@ class SavedModelLayer(keras.layers.Layer):
         self,
         path: str | Path,
         *,
+        trust: bool = False,
         trainable: bool = False,
         output: str | None = None,
         **kwargs: Any,
@@ -59,7 +63,7 @@ class SavedModelLayer(keras.layers.Layer):
                 f"{path}: not a SavedModel: there is no saved_model.pb in it. Name the folder that "
                 "has this file."
             )
-        self._program: Any = _loaded(self.folder)
+        self._program: Any = saved_model_loading.load(self.folder, trust=trust)
         if not callable(self._program):
             raise ValueError(
                 f"{path}: a SavedModel with signatures alone, which cannot be called as a layer. "
@@ -81,6 +85,11 @@ class SavedModelLayer(keras.layers.Layer):
         ]
         self.trainable = trainable  # after the variables, because it sets theirs too
         self.built = True
+
+    @property
+    def program(self) -> Any:
+        """The loaded SavedModel, with its other functions, such as `tokenize` of a preprocessor."""
+        return self._program
 
     def __call__(self, inputs: Any, *args: Any, **kwargs: Any) -> Any:
         """Keras: call the layer; a list of strings is one tensor."""
@@ -107,34 +116,22 @@ class SavedModelLayer(keras.layers.Layer):
     def from_config(cls, config: dict[str, Any]) -> SavedModelLayer:
         """Keras: load the folder again.
 
+        Outside `load_model`, as in `keras.models.clone_model`, the SavedModel must be one that this
+        process has written, or loaded with trust.
+
         Raises:
-            ValueError: `safe_mode` is on.
+            UsageError: `safe_mode` is on, or the SavedModel is not trusted.
         """
         from keras.src.saving import serialization_lib
 
-        if serialization_lib.in_safe_mode():
-            raise ValueError(
-                f"{config['path']}: a SavedModel is a program, which loading this model would run. "
-                "If you trust it, pass safe_mode=False."
+        is_safe, folder = serialization_lib.in_safe_mode(), config["path"]
+        if is_safe:
+            operations = ""
+            if Path(folder, saved_model_loading.PROGRAM).is_file():
+                operations = f" {saved_model_loading.described_operations(folder)}"
+            raise UsageError(
+                f"{folder}: a SavedModel is a program, which loading this model would run."
+                f"{operations} If you trust it, pass safe_mode=False."
             )
-        return cls(**config)
-
-
-def _loaded(folder: str) -> Any:
-    """Return a SavedModel; `tensorflow_text` is imported where the SavedModel needs it."""
-    import tensorflow as tf
-
-    try:
-        return tf.saved_model.load(folder)
-    except Exception as error:
-        if _UNREGISTERED not in str(error) or _TEXT in sys.modules:
-            raise
-        if importlib.util.find_spec(_TEXT) is None:
-            operation = str(error).partition(_UNREGISTERED)[2].split()[0]
-            raise ImportError(
-                f"{folder}: the SavedModel has the operation {operation} of tensorflow-text, which "
-                'is not installed. Install with: pip install "bert-keras[tensorflow]"'
-            ) from error
-    import tensorflow_text  # noqa: F401 (registers its operations)
-
-    return tf.saved_model.load(folder)
+        trust = is_safe is False or saved_model_loading.was_loaded(folder)
+        return cls(**config, trust=trust)

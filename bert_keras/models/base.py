@@ -11,7 +11,7 @@ from typing import Any
 
 import keras
 
-from bert_keras import hooks
+from bert_keras import hooks, saved_model_loading
 from bert_keras.layers.sharing import Sharing
 from bert_keras.models.input_data import DataChecks, InputKeys
 from bert_keras.models.value_checks import ValueChecks
@@ -159,6 +159,7 @@ class DirectModel(Sharing, keras.Model):
         options = {name: value for name, value in arguments.items() if value is not None}
         if not hooks.is_exported(self, filepath, format, options, verbose=verbose):
             super().export(filepath, format, verbose, **options)
+            saved_model_loading.remember(filepath)
 
     def checked(self, x: Any) -> Any:
         """Return data for a model of your own around this one, with the checks of this one's `fit`.

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import importlib
 import logging
+import re
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from bert_keras import saved_model_loading
 from bert_keras.errors import ArtifactError
-from bert_keras.export import clients
 from bert_keras.export.runtimes.formats import FILE, Manifest
 from bert_keras.serving.loaded_model import LoadedModel
 from bert_keras.serving.row_batches import in_batches
-from bert_keras.serving.saved_model_check import EXTRA, read_program, require_own_program
+from bert_keras.serving.saved_model_check import EXTRA, require_own_program
 from bert_keras.serving.signatures import (
     DEFAULT,
     IDS,
@@ -30,6 +31,8 @@ from bert_keras.tokenizers import Tokenizer
 logger = logging.getLogger("bert_keras.serving")
 
 _TRAINING = "training"
+# Message of a check in the graph of an export, which names an input, and the values that it found.
+_REFUSAL = re.compile(r"assertion failed: \[([^\n]*`\w+`[^\n]*:)\] ([^\n]*)")
 _MOST_IDS_ROWS = 32  # maximum number of rows of token ids in a batch
 
 
@@ -50,7 +53,7 @@ class SavedModel(LoadedModel):
         if not trust:
             require_own_program(folder)
         try:
-            self._model = clients.load(folder)
+            self._model = saved_model_loading.load(folder, trust=True)
         except ImportError:
             raise
         except Exception as error:
@@ -59,7 +62,7 @@ class SavedModel(LoadedModel):
             ) from error
         methods = {
             name: signature.method_name
-            for meta in read_program(folder).meta_graphs
+            for meta in saved_model_loading.read_program(folder).meta_graphs
             for name, signature in meta.signature_def.items()
         }
         manifest = folder / EXTRA / FILE
@@ -143,14 +146,19 @@ def _called(function: Any, tensors: dict[str, Any]) -> dict[str, Any]:
     """Return the outputs of a concrete function, output name -> tensor.
 
     Raises:
-        ValueError: if the function refuses the values. TensorFlow's own message goes to the log
-            only, because it names source files of the export.
+        ValueError: if the function refuses the values. The message has the reason if a check of
+            an export names it. TensorFlow's own message goes to the log only, because it names
+            source files of the export.
     """
     errors = importlib.import_module("tensorflow").errors
     try:
         return function(**tensors)
     except (errors.InvalidArgumentError, errors.OutOfRangeError) as error:
         logger.warning("A signature of a SavedModel refuses its inputs: %s", error)
+        if refusal := _REFUSAL.search(str(error)):
+            raise ValueError(
+                f"The SavedModel refuses these values. {refusal[1]} {refusal[2]}"
+            ) from error
         raise ValueError(
             "The SavedModel refuses these values, such as ids outside its vocabulary or inputs "
             "of different sizes."

@@ -6,13 +6,13 @@ read and write files, or call Python. The check reads saved_model.pb, and runs n
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from bert_keras.errors import ArtifactError, UsageError
+from bert_keras.errors import UsageError
 from bert_keras.export.runtimes.formats import FILE
+from bert_keras.saved_model_loading import described_operations, read_program
 
 EXTRA = "assets.extra"
 
@@ -40,6 +40,7 @@ OWN_OPERATIONS = frozenset(
         *("Unique", "Unpack", "UnsortedSegmentMax", "UnsortedSegmentMin", "UnsortedSegmentSum"),
         *("UpperBound", "VarHandleOp", "VarIsInitializedOp", "Where", "While", "ZerosLike"),
         *("Select", "StaticRegexFullMatch", "StringJoin", "LeakyRelu", "Round", "Sign"),
+        *("Min", "PlaceholderWithDefault", "Rank"),
     )
 )
 # Operations on files. Exports have them only in the functions with which TensorFlow loads the
@@ -77,7 +78,7 @@ def require_own_program(folder: Path) -> None:
     if foreign := sorted(foreign_operations(folder)):
         raise UsageError(
             f"{folder}: the SavedModel has operations that no export of bert_keras has: "
-            f"{', '.join(foreign[:5])}. {advice}"
+            f"{', '.join(foreign[:5])}. {described_operations(folder)} {advice}"
         )
 
 
@@ -143,17 +144,3 @@ def _bound_strings(meta: Any, functions: set[str]) -> Iterator[str]:
             is_constant = node.WhichOneof("kind") == "constant"
             if is_constant and types.get(node.constant.operation, _STRING) == _STRING:
                 yield f"{name} of another file"
-
-
-def read_program(folder: Path) -> Any:
-    """Return the protocol buffer in the saved_model.pb of a folder.
-
-    Raises:
-        ArtifactError: if the file cannot be read.
-    """
-    saved_model_pb2 = importlib.import_module("tensorflow.core.protobuf.saved_model_pb2")
-    path = folder / "saved_model.pb"
-    try:
-        return saved_model_pb2.SavedModel.FromString(path.read_bytes())
-    except Exception as error:
-        raise ArtifactError(f"{path}: is damaged ({error}). Export the model again.") from error

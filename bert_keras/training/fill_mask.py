@@ -1,10 +1,11 @@
 """Fill masks with an exported SavedModel: `bert-keras fill-mask SAVED_MODEL TEXT ...`.
 
-    bert-keras fill-mask saved_models/demo/1 "The [MASK] of France is Paris."
-    cat texts.txt | bert-keras fill-mask saved_models/demo/1
+    bert-keras fill-mask saved_models/demo/1 --trust "The [MASK] of France is Paris."
+    cat texts.txt | bert-keras fill-mask saved_models/demo/1 --trust
 
-Shows what a program that uses the model needs: tensorflow and tensorflow-text, nothing of
-bert_keras. Texts come from the command line, or one per line from standard input.
+A SavedModel is a program, which runs with your rights. Without --trust it is refused, and its
+operations that write files are listed. Texts come from the command line, or one per line from
+standard input.
 
 Exit codes: 0 done, 2 a bad command line, 3 a line that cannot be used, 4 not such a SavedModel.
 """
@@ -20,6 +21,9 @@ from typing import Any
 
 from rich.console import Console
 from rich.text import Text
+
+from bert_keras import saved_model_loading
+from bert_keras.errors import UsageError
 
 MASK = "[MASK]"
 _BAD_USAGE, _BAD_DATA, _BAD_ARTIFACT = 2, 3, 4
@@ -44,6 +48,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("saved_model", type=Path, help="an exported folder")
     parser.add_argument("texts", nargs="*", metavar="text", help=f"with one {MASK} or more")
+    parser.add_argument("--trust", action="store_true", help="run this SavedModel")
     options = parser.parse_args(arguments)
     if not options.texts and sys.stdin.isatty():
         parser.error("no text: give some, or one per line on standard input")
@@ -53,7 +58,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if text != text.encode("utf-8", "replace").decode():
             parser.error(f"not UTF-8: {text!r}")
     try:
-        fill = load(options.saved_model)
+        fill = load(options.saved_model, trust=options.trust)
+    except UsageError as error:
+        return _fail(error, _BAD_USAGE)
     except ValueError as error:
         return _fail(error, _BAD_ARTIFACT)
     console = Console(markup=False, emoji=False, highlight=False)
@@ -65,17 +72,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
-def load(folder: Path) -> Fill:
+def load(folder: Path, *, trust: bool = False) -> Fill:
     """Open a SavedModel that fills masks.
 
     Args:
         folder: folder with saved_model.pb.
+        trust: True to run a SavedModel that another process wrote.
 
     Returns:
         A function of texts; it returns `tokens`, `scores` [texts, masks, fills] and `mask_count`
         [texts] as arrays.
 
     Raises:
+        UsageError: another process wrote the SavedModel, and `trust` is False.
         ValueError: the folder has no SavedModel that can be read and fills masks.
     """
     if not (folder / "saved_model.pb").is_file():
@@ -83,10 +92,11 @@ def load(folder: Path) -> Fill:
             f"{folder}: not a SavedModel: there is no saved_model.pb in it. {_cure(folder)}"
         )
     import tensorflow as tf
-    import tensorflow_text  # noqa: F401  the model holds operations of it
 
     try:
-        model = tf.saved_model.load(str(folder))
+        model = saved_model_loading.load(folder, trust=trust)
+    except UsageError:
+        raise
     except (OSError, ValueError, RuntimeError, tf.errors.OpError) as error:
         raise ValueError(
             f"{folder}: the SavedModel cannot be read: {error}. Export the model again."

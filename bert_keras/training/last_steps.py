@@ -231,7 +231,7 @@ def _recorded(record: Path, digest: str | None) -> Path | None:
 
 def _ask(path: Path, texts: Sequence[str]) -> None:
     """Fill masks with the exported model in a second process, as a user of the SavedModel would."""
-    command = [sys.executable, "-m", "bert_keras", "fill-mask", str(path), *texts]
+    command = [sys.executable, "-m", "bert_keras", "fill-mask", str(path), "--trust", *texts]
     # A SavedModel needs TensorFlow alone, on whatever backend the model was trained. This process
     # may hold the accelerator's memory.
     environment = {key: value for key, value in os.environ.items() if key != "KERAS_BACKEND"}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +11,7 @@ import keras
 import numpy as np
 import pytest
 
+from bert_keras.errors import UsageError
 from bert_keras.export import tf_hub
 from bert_keras.layers import SavedModelLayer
 from bert_keras.models import BertEncoder
@@ -153,7 +156,7 @@ def test_an_encoder_as_google_publishes_it(tmp_path: Path) -> None:
     for training in (True, False):
         encoder.__call__.get_concrete_function(specs, training=training, mask=None)  # pyright: ignore[reportAttributeAccessIssue]
     tf.saved_model.save(encoder, str(tmp_path / "1"))
-    layer = SavedModelLayer(tmp_path / "1", trainable=True, output="pooled_output")
+    layer = SavedModelLayer(tmp_path / "1", trust=True, trainable=True, output="pooled_output")
     np.testing.assert_array_equal(layer(IDS), np.ones((2, 4)))
     np.testing.assert_array_equal(layer(IDS, training=True), np.full((2, 4), 2.0))
     assert [float(loss) for loss in layer.losses] == [18.0]
@@ -184,6 +187,92 @@ def test_a_preprocessor_takes_strings_in_a_functional_model(
     )
 
 
+@needs_tensorflow
+def test_a_saved_model_of_another_process_needs_trust(folder: Path, tmp_path: Path) -> None:
+    """A layer does not store trust: a file with it needs `safe_mode=False` again."""
+    copy = shutil.copytree(folder, tmp_path / "copy")
+    with (copy / "saved_model.pb").open("ab") as file:
+        file.write(b"\x08\x01")  # other bytes, as of another process
+    operations = "None of its operations writes files or runs other code"
+    with pytest.raises(UsageError, match=operations):
+        SavedModelLayer(copy)
+    layer = SavedModelLayer(copy, trust=True, output="pooled_output")
+    assert "trust" not in layer.get_config()
+    model = classifier(layer)
+    model.save(tmp_path / "model.keras")
+    with pytest.raises(ValueError, match=f"{operations}.*safe_mode=False"):
+        keras.models.load_model(tmp_path / "model.keras")
+    with pytest.raises(ValueError, match="safe_mode=False"):
+        keras.models.model_from_json(model.to_json())
+    keras.models.load_model(tmp_path / "model.keras", safe_mode=False)
+    clone = keras.models.clone_model(model)  # in the process that trusted it
+    np.testing.assert_array_equal(clone.layers[-2](IDS), layer(IDS))
+    with (copy / "saved_model.pb").open("ab") as file:
+        file.write(b"\x08\x01")
+    with pytest.raises(UsageError, match="trust=True"):
+        keras.models.clone_model(model)
+
+
+# Two steps of plain gradient descent from the same head, on texts. Nothing is dropped.
+TEXTS, TARGETS = (
+    ["a b", "c d e", "", "f [MASK] g"],
+    [[0.0, 1.0], [1.0, 0.0], [0.5, 0.5], [1.0, 1.0]],
+)
+IN_TF_KERAS = """
+import json, sys, warnings
+sys.modules["bert_keras"] = sys.modules["tensorflow_text"] = None
+warnings.simplefilter("ignore")
+import numpy, tensorflow as tf, tensorflow_hub as hub, tf_keras
+folder, given = sys.argv[1], json.loads(sys.argv[2])
+text = tf_keras.Input([], dtype=tf.string)
+encoder = hub.KerasLayer(folder + "/encoder", trainable=True)
+dense = tf_keras.layers.Dense(2)
+vectors = encoder(hub.KerasLayer(folder + "/preprocessor")(text))["pooled_output"]
+model = tf_keras.Model(text, dense(vectors))
+dense.set_weights([numpy.array(values, "float32") for values in given["head"]])
+texts, targets = tf.constant(given["texts"]), tf.constant(given["targets"])
+model.compile(tf_keras.optimizers.SGD(0.1), "mean_squared_error")
+losses = [model.train_on_batch(texts, targets) for _ in range(2)]
+numpy.savez(
+    "found.npz", losses=losses, outputs=model(texts), kernel=dense.kernel,
+    **{f"weight{index}": v for index, v in enumerate(encoder.trainable_variables)},
+)
+"""
+
+
+@pytest.mark.slow
+@needs_tensorflow
+def test_text_to_answer_trains_as_hub_keras_layer_does(tmp_path: Path) -> None:
+    """Preprocessor, encoder and head are one Keras 3 model, equal to that of tf_keras."""
+    pytest.importorskip("tf_keras")
+    pytest.importorskip("tensorflow_hub")
+    config = TINY.replace(vocab_size=len(VOCABULARY), dropout=0.0, attention_dropout=0.0)
+    hub = as_trained(BertEncoder(config))
+    folder = tf_hub(hub, Tokenizer(VOCABULARY), tmp_path / "hub" / "1", max_length=8, portable=True)
+    text = keras.Input(shape=(), dtype="string", name="text")
+    encoder = SavedModelLayer(folder / "encoder", trainable=True, output="pooled_output")
+    head = keras.layers.Dense(2, name="label")
+    model = keras.Model(text, head(encoder(SavedModelLayer(folder / "preprocessor")(text))))
+    given = {"texts": TEXTS, "targets": TARGETS, "head": [w.tolist() for w in head.get_weights()]}
+    run_client(IN_TF_KERAS, str(folder), json.dumps(given), folder=tmp_path)
+    theirs = np.load(tmp_path / "found.npz")
+    texts, targets = np.array(TEXTS, object), np.array(TARGETS, np.float32)
+    model.compile(keras.optimizers.SGD(0.1), "mean_squared_error")
+    losses = [model.train_on_batch(texts, targets) for _ in range(2)]
+    np.testing.assert_allclose(losses, theirs["losses"], atol=1e-6)
+    np.testing.assert_allclose(model.predict(texts, verbose=0), theirs["outputs"], atol=1e-6)
+    np.testing.assert_allclose(head.kernel, theirs["kernel"], atol=1e-6)
+    assert len(encoder.trainable_variables) > 30
+    for index, variable in enumerate(encoder.trainable_variables):
+        ours, message = variable.numpy(), variable.path
+        np.testing.assert_allclose(ours, theirs[f"weight{index}"], atol=1e-6, err_msg=message)
+    model.save(tmp_path / "model.keras")
+    revived: Any = keras.models.load_model(tmp_path / "model.keras", safe_mode=False)
+    np.testing.assert_allclose(revived.predict(texts, verbose=0), theirs["outputs"], atol=1e-6)
+    model.export(tmp_path / "served", verbose=False)
+    assert (tmp_path / "served" / "saved_model.pb").is_file()
+
+
 IN_NEW_PROCESS = """
 import importlib.util, sys
 from bert_keras import SavedModelLayer
@@ -191,11 +280,11 @@ assert "tensorflow_text" not in sys.modules
 find_spec = importlib.util.find_spec
 importlib.util.find_spec = lambda name: None if name == "tensorflow_text" else find_spec(name)
 try:
-    SavedModelLayer(sys.argv[1])
+    SavedModelLayer(sys.argv[1], trust=True)
 except ImportError as error:
     print(error)
 importlib.util.find_spec = find_spec
-print(SavedModelLayer(sys.argv[1])(["a b"])["input_word_ids"][0, :4].numpy().tolist())
+print(SavedModelLayer(sys.argv[1], trust=True)(["a b"])["input_word_ids"][0, :4].numpy().tolist())
 """
 
 
@@ -223,4 +312,4 @@ def test_what_is_no_layer(tmp_path: Path) -> None:
         SavedModelLayer(tmp_path)
     tf.saved_model.save(tf.Module(), str(tmp_path / "module"))
     with pytest.raises(ValueError, match="cannot be called as a layer"):
-        SavedModelLayer(tmp_path / "module")
+        SavedModelLayer(tmp_path / "module", trust=True)

@@ -119,7 +119,7 @@ def foreign(tmp_path: Path) -> Path:
 
 def set_methods(folder: Path) -> None:
     """Give the signatures the methods of TensorFlow 1's classifiers."""
-    from bert_keras.serving.saved_model_check import read_program
+    from bert_keras.saved_model_loading import read_program
 
     program = read_program(folder)
     signatures = program.meta_graphs[0].signature_def
@@ -185,6 +185,8 @@ def test_ids_of_a_saved_model(exported: dict[str, Path]) -> None:
         inputs["token_ids"] = [[10**6] * 3] * 70
         refused = served.post("/v1/models/labels:predict", body)
         assert refused.status_code == 400
+        assert "`token_ids` must be numbers from 0 to" in refused.text
+        assert "1000000" in refused.text
         assert ".py" not in refused.text
 
 

@@ -11,11 +11,8 @@ import pytest
 
 from bert_keras import BertEncoder, Predictor, SequenceClassifier, Tokenizer, export
 from bert_keras.errors import ArtifactError, UsageError
-from bert_keras.serving.saved_model_check import (
-    foreign_operations,
-    read_program,
-    require_own_program,
-)
+from bert_keras.saved_model_loading import file_operations, read_program
+from bert_keras.serving.saved_model_check import foreign_operations, require_own_program
 from tests.contracts import FAMILIES, as_trained
 from tests.serving.running import CONFIG, TASKS, VOCABULARY, predictor
 
@@ -36,7 +33,9 @@ def write(model: Predictor, folder: Path, **options: Any) -> Path:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", TASKS)
 def test_every_portable_export_is_our_own(name: str, tmp_path: Path) -> None:
-    require_own_program(write(predictor(name), tmp_path, portable=True))
+    folder = write(predictor(name), tmp_path, portable=True)
+    require_own_program(folder)
+    assert file_operations(folder) == {}
 
 
 @pytest.mark.slow

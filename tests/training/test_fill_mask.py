@@ -47,9 +47,14 @@ def saved_model(tmp_path_factory) -> Path:
     return folder
 
 
-def run(arguments: list[str], monkeypatch, stdin: bytes = b"") -> int:
+def run(arguments: list[str], monkeypatch, stdin: bytes = b"", *, trust: bool = True) -> int:
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin)))
-    return fill_mask.main(arguments)
+    return fill_mask.main([*arguments, *["--trust"] * trust])
+
+
+def test_a_model_of_another_process_needs_trust(saved_model, monkeypatch, capsys):
+    assert run([f"{saved_model}/fills", "[MASK]"], monkeypatch, trust=False) == 2
+    assert "None of its operations writes files" in capsys.readouterr().err
 
 
 def test_texts_of_the_command_line(saved_model, monkeypatch, capsys):

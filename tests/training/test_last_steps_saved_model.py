@@ -75,7 +75,7 @@ def test_a_fresh_process_is_asked(
     (call,) = asked
     _, *command = call["command"]
     texts = [f"text {number} [MASK]" for number in range(5)]
-    assert command == ["-m", "bert_keras", "fill-mask", str(path), *texts]
+    assert command == ["-m", "bert_keras", "fill-mask", str(path), "--trust", *texts]
     assert "KERAS_BACKEND" not in call["env"]
     assert call["env"]["CUDA_VISIBLE_DEVICES"] == "-1"
     root, elsewhere = call["env"]["PYTHONPATH"].split(os.pathsep)

@@ -11,9 +11,10 @@ from typing import Any
 
 import tensorflow as tf
 
-from bert_keras import features
+from bert_keras import features, saved_model_loading
 from bert_keras.errors import ResourceError
 from bert_keras.export import export_folder
+from bert_keras.export.graph.input_checks import with_shapes, with_valid_ids
 from bert_keras.export.graph.question_answering import Questions
 from bert_keras.export.graph.text_classification import GraphTexts, flat
 from bert_keras.export.graph.token_classification import Entities
@@ -46,6 +47,7 @@ def save_program(root: Any, folder: Path, signatures: Mapping[str, Any]) -> None
             f"{file or folder}: could not be written: {reason}. Make room on the disk, or correct "
             "the permissions of the folder."
         ) from error
+    saved_model_loading.remember(folder)
 
 
 # === Assets ===
@@ -306,16 +308,20 @@ def _concrete(function: _Function) -> Any:
         name: tf.TensorSpec(_SHAPES.get(name, [None]), tf.string, name=name)
         for name in inspect.signature(function).parameters
     }
-    return tf.function(lambda **inputs: function(**inputs), autograph=False).get_concrete_function(
-        **specs
-    )
+    axes = {name: ("batch", name)[: len(spec.shape)] for name, spec in specs.items()}
+
+    def run(**inputs: tf.Tensor) -> dict[str, tf.Tensor]:
+        return function(**with_shapes(inputs, axes))
+
+    return tf.function(run, autograph=False).get_concrete_function(**specs)
 
 
 def _raw(task: Task | BertEncoder, *, training: bool) -> Any:
     """Return a concrete function of the bare model: int32 inputs by name -> float32 outputs."""
+    axes = formats.input_axes(task)
 
     def run(**inputs: tf.Tensor) -> dict[str, tf.Tensor]:
-        return flat(task(inputs, training=training))
+        return flat(task(with_valid_ids(task, with_shapes(inputs, axes)), training=training))
 
     specs = {
         tensor.name: tf.TensorSpec(tensor.shape, tf.int32, name=tensor.name)

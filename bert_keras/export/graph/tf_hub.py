@@ -16,6 +16,7 @@ import tensorflow as tf
 
 from bert_keras import features
 from bert_keras.checkpoints import tf_hub_export
+from bert_keras.export.graph.input_checks import with_shapes, with_valid_ids
 from bert_keras.export.graph.signatures import save_program
 from bert_keras.export.graph.text_classification import flat
 from bert_keras.models import BertEncoder, Task
@@ -27,6 +28,14 @@ _STRINGS = tf.TensorSpec([None], tf.string)
 _LENGTH = tf.TensorSpec([], tf.int32)
 _Trackable = tf.__internal__.tracking.AutoTrackable
 POSITIONS = "masked_lm_positions"
+# Name of an input in this package -> name in the API.
+_NAMES = {
+    **{
+        name: features.TF_HUB[name]
+        for name in (features.TOKEN_IDS, features.PADDING_MASK, features.SEGMENT_IDS)
+    },
+    features.MASK_POSITIONS: POSITIONS,
+}
 
 
 def _traced(module: Any, *inputs: Any, **options: Any) -> Any:
@@ -180,7 +189,8 @@ class _Preprocessor(_Module):
 
     @tf.function(input_signature=[_STRINGS], autograph=False)
     def __call__(self, inputs: tf.Tensor) -> dict[str, tf.Tensor]:
-        return self.bert_pack_inputs.packed([self.tokenize(inputs)], self._max_length)
+        texts = with_shapes({"inputs": inputs}, {"inputs": ("batch",)})["inputs"]
+        return self.bert_pack_inputs.packed([self.tokenize(texts)], self._max_length)
 
     @tf.function(input_signature=[], autograph=False)
     def get_special_tokens_dict(self) -> dict[str, tf.Tensor]:
@@ -212,7 +222,7 @@ class _Encoder(_Module):
 
     @tf.function(autograph=False)
     def __call__(self, inputs: dict[str, tf.Tensor], training: bool = False) -> dict[str, Any]:
-        return self._run(inputs, training)
+        return self._run(self._run.checked(inputs), training)
 
 
 class _MaskedLM(_Module):
@@ -230,8 +240,10 @@ class _MaskedLM(_Module):
 
     @tf.function(autograph=False)
     def __call__(self, inputs: dict[str, tf.Tensor], training: bool = False) -> dict[str, Any]:
-        outputs = self._run(inputs, training)
-        logits = self._run.head(outputs[features.SEQUENCE_OUTPUT], inputs[POSITIONS])
+        checked = self._run.checked(inputs)
+        outputs = self._run(checked, training)
+        positions = checked[features.MASK_POSITIONS]
+        logits = self._run.head(outputs[features.SEQUENCE_OUTPUT], positions)
         return {**outputs, "mlm_logits": tf.cast(logits, tf.float32)}
 
 
@@ -251,9 +263,16 @@ class _Run:
             for name in names
         }
 
+    def checked(self, inputs: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
+        """Return the inputs by this package's names, with checks of shapes, ids and lengths."""
+        axes = {**dict.fromkeys(self.specs, ("batch", "length")), POSITIONS: ("batch", "masks")}
+        inputs = with_shapes(inputs, axes)
+        named = {ours: inputs[theirs] for ours, theirs in _NAMES.items() if theirs in inputs}
+        return with_valid_ids(self._model, named, _NAMES)
+
     def __call__(self, inputs: dict[str, tf.Tensor], training: bool) -> dict[str, Any]:
-        named = features.rename(inputs, features.TF_HUB, back=True)
-        taken = {tensor.name: named[tensor.name] for tensor in self._model.inputs}
+        """Return the outputs of the API for inputs of `checked`."""
+        taken = {tensor.name: inputs[tensor.name] for tensor in self._model.inputs}
         outputs = self._model(taken, training=training)
         sequence = tf.cast(outputs[features.SEQUENCE_OUTPUT], tf.float32)
         # Without a pooler, the vector of the first token stands for the text.

@@ -145,6 +145,39 @@ def test_signatures(make, inputs: str, outputs: set[str], others: dict, exported
     assert all(value.shape[0] == 0 for value in run(**empty).values())
     names = {variable.path for variable in task.variables}
     assert len(model.variables) == len(task.variables) == len(names)
+    for signature in model.signatures.values():
+        _check_refusals(signature)
+
+
+def _check_refusals(signature: Any) -> None:
+    """Check that a signature names each input of a wrong rank, a wrong id or a wrong length."""
+    specs = signature.structured_input_signature[1]
+    good = {name: _filled(spec, len(spec.shape)) for name, spec in specs.items()}
+    signature(**good)
+    for name, spec in specs.items():
+        for rank in {0, 1, 2, 3, 4} - {len(spec.shape)}:
+            with pytest.raises(tf.errors.InvalidArgumentError, match=f"`{name}` must have the sha"):
+                signature(**{**good, name: _filled(spec, rank)})
+    if "token_ids" not in specs:
+        return
+    for wrong in (CONFIG.vocab_size, -1):
+        with pytest.raises(tf.errors.InvalidArgumentError, match="`token_ids` must be numbers"):
+            signature(**{**good, "token_ids": tf.fill(good["token_ids"].shape, wrong)})
+    long = {
+        name: tf.repeat(value, 13, axis=-1)
+        for name, value in good.items()
+        if specs[name].shape[-1] is None
+    }
+    with pytest.raises(tf.errors.InvalidArgumentError, match="`token_ids` must have at most 12"):
+        signature(**{**good, **long})
+
+
+def _filled(spec: Any, rank: int) -> Any:
+    """Return an input of one row with one token or two texts, with `rank` axes."""
+    open_size = 2 if spec.dtype == tf.string else 1
+    own = [1, *(size or open_size for size in spec.shape[1:])]
+    shape = own if rank == len(own) else [1, 2, 2, 2][:rank]
+    return tf.fill(shape, "a [MASK] b") if spec.dtype == tf.string else tf.zeros(shape, spec.dtype)
 
 
 @pytest.mark.slow
