@@ -62,8 +62,12 @@ class GridPoint:
 
     @property
     def folder(self) -> str:
-        """Name of the point's folder in that of the grid, the same for equal values."""
-        return ",".join(f"{name}={_part(shown(value))}" for name, value in self.values.items())
+        """Name of the point's folder in that of the grid: "try-learning_rate-1e-05+batch_size-16".
+
+        It has no "=" and no comma, which have a meaning in the words of programs.
+        """
+        parts = [f"{name}-{_part(shown(value))}" for name, value in self.values.items()]
+        return f"{KEY}-{'+'.join(parts)}"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -203,6 +207,6 @@ def untried_reason(name: str) -> str:
 
 def _part(text: str) -> str:
     """Return a value as a part of a folder's name; a digest keeps two names apart."""
-    plain = re.sub(r"[^\w.+-]", "_", text)[:_MOST_CHARACTERS]
+    plain = re.sub(r"[^\w.-]", "_", text)[:_MOST_CHARACTERS]
     digest = hashlib.sha256(text.encode()).hexdigest()[:8]
     return plain if plain == text else f"{plain}-{digest}"

@@ -25,6 +25,7 @@ from bert_keras.training.pretrain_report import markdown_table
 from bert_keras.training.progress import clock
 
 PICTURE, SCORES = "grid.png", "grid.json"
+_RANGE = "lowest to highest"  # column of report.md alone
 
 
 @dataclasses.dataclass(frozen=True)
@@ -69,10 +70,12 @@ class GridResults:
     def table(self) -> Table:
         """Return the table for a terminal; the best point is bold."""
         *names, remark = self._head()
-        columns = [*(Column(name, overflow="fold") for name in names), Column(remark, ratio=1)]
+        names.remove(_RANGE)
+        columns = [*(Column(name, no_wrap=True) for name in names), Column(remark, overflow="fold")]
         table = Table(*columns, title=self._title)
         for index, row in enumerate(self._rows()):
-            table.add_row(*row, style="bold" if index == self.best else "")
+            cells = [cell for name, cell in zip(self._head(), row, strict=True) if name != _RANGE]
+            table.add_row(*cells, style="bold" if index == self.best else "")
         return table
 
     def lines(self, pictures: Collection[str]) -> list[str]:
@@ -84,7 +87,11 @@ class GridResults:
         lines += [f"- {remark}" for remark in self.remarks()]
         if PICTURE in pictures:
             names = ", ".join(self.grid.names)
-            lines += ["", f"![{markdown(self.metric)} by {markdown(names)}]({PICTURE})"]
+            lines += ["", f"![{markdown(self.metric)} by {markdown(names)}]({PICTURE})", ""]
+            lines.append(
+                "A large point is the mean of a value, its bar the standard deviation, and a small "
+                "point one seed."
+            )
         return lines
 
     def remarks(self) -> list[str]:
@@ -153,7 +160,7 @@ class GridResults:
 
     def _head(self) -> list[str]:
         """Return the names of the columns."""
-        return [*self.grid.names, self.metric, "lowest to highest", "time", "remark"]
+        return [*self.grid.names, self.metric, _RANGE, "time", "remark"]
 
     def _rows(self) -> list[list[str]]:
         """Return the cells of the table, a row for each point."""

@@ -136,7 +136,7 @@ class GridFolder(FinetuneFolder):
 def _begun(path: Path) -> set[str]:
     """Return the folders of points in a grid's folder that have a checkpoint or a result."""
     names = (_CHECKPOINTS, RESULT)
-    return {found.parts[-3] for name in names for found in path.glob(f"*=*/seed-*/{name}")}
+    return {found.parts[-3] for name in names for found in path.glob(f"{KEY}-*/seed-*/{name}")}
 
 
 def require_no_grid(folder: RunFolder) -> None:

@@ -238,7 +238,8 @@ def _print(trained: _Trained) -> None:
     good = trained.good
     if trained.grid is not None:
         escaping.console().print(trained.grid.table())
-    table = Table("metric", "value", title=f"{trained.recipe.name}: {_seeds(good)}")
+    title = f"{trained.recipe.name}: {_seeds(good)}{_best_values(trained)}"
+    table = Table("metric", "value", title=title)
     for metric in good[0]["metrics"]:
         table.add_row(metric, summary(scores_of(good, metric)))
     table.add_row("time", clock(sum(result["seconds"] for result in good)))
@@ -284,7 +285,8 @@ def _report(trained: _Trained) -> list[str]:
     lines = [
         _title(recipe),
         "",
-        f"- **{score}** on {len(data.validation):,} examples, {_seeds(good)}.",
+        f"- **{score}** on {len(data.validation):,} examples, {_seeds(good)}"
+        f"{markdown(_best_values(trained))}.",
     ]
     lines += _failures(trained.results)
     if trained.grid is not None:
@@ -375,6 +377,11 @@ def _seeds(good: Sequence[Mapping[str, Any]]) -> str:
     """Return the seeds as text: "seed 0", or "seeds 0, 1"."""
     seeds = ", ".join(str(result["seed"]) for result in good)
     return f"seed{'s' if len(good) > 1 else ''} {seeds}"
+
+
+def _best_values(trained: _Trained) -> str:
+    """Return the best of the tried values as text; "" without tried values."""
+    return f" with {trained.grid.point.label}" if trained.grid else ""
 
 
 def _curve(path: Path, metric: str) -> list[tuple[int, float, float]]:
