@@ -1,7 +1,7 @@
 """Estimators for scikit-learn: a classifier, a regressor and an encoder of texts.
 
-They need the package scikit-learn. `X` is a list or array of texts. For pairs of texts, `X` is a list
-of pairs, or an array or DataFrame of two columns.
+They need the package scikit-learn. `X` is a list or array of texts. Pairs of texts are a list of
+pairs, or an array or DataFrame of two columns.
 """
 
 from __future__ import annotations
