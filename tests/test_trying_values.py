@@ -23,6 +23,7 @@ def text() -> str:
     return PAGE.read_text(encoding="utf-8")
 
 
+@pytest.mark.slow  # test_sklearn.py has a quick grid search
 # KerasTuner calls methods of threads that Python has renamed.
 @pytest.mark.filterwarnings("ignore:currentThread:DeprecationWarning")
 @pytest.mark.filterwarnings("ignore:getName:DeprecationWarning")
