@@ -209,7 +209,7 @@ def test_a_grid_shows_seeds_means_and_spread(tmp_path: Path, figures: list) -> N
     seeds, _, *_ = axes.lines
     assert seeds.get_ydata().tolist() == [0.2, 0.4]
     means = axes.containers[0].lines[0]
-    np.testing.assert_allclose(means.get_ydata(), [0.3, 0.6])
+    np.testing.assert_allclose(means.get_ydata().astype(float), [0.3, 0.6])
     (bars,) = axes.containers[0].lines[2]
     np.testing.assert_allclose(
         np.diff(bars.get_segments()[0][:, 1]), 2 * np.std([0.2, 0.4], ddof=1)
