@@ -218,6 +218,11 @@ def missing_file(path: Path) -> str:
     # The steps of a training are folders such as checkpoint-500: the last one is named.
     nearest = max(within, key=lambda found: by_number(str(found)), default=None)
     if (folder / "run.json").is_file():
+        if folder.name.startswith("try-") and (folder.parent / "run.json").is_file():
+            return (
+                f"{folder}: a value that was tried in a grid, which keeps the model of the best "
+                f"value alone. Name {folder.parent}."
+            )
         model = f", or name {nearest.parent}, the best model so far" if nearest else ""
         return (
             f"{folder}: the run has no model yet. Repeat the command that started it, to resume "

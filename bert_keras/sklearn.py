@@ -1,11 +1,12 @@
 """Estimators for scikit-learn: a classifier, a regressor and an encoder of texts.
 
-They need the package scikit-learn. `X` is a list or array of texts, or an array or DataFrame of two
-columns for pairs of texts.
+They need the package scikit-learn. `X` is a list or array of texts. Pairs of texts are a list of
+pairs, or an array or DataFrame of two columns.
 """
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any, Self
 
 import keras
@@ -75,7 +76,10 @@ class _FineTuned(_TextEstimator):
         """
         if self.random_state is not None:
             keras.utils.set_random_seed(self.random_state)
-        self.model_ = SequenceClassifier.from_preset(self.preset, new_head=True, **head)
+        # The line about a new head is for those who do not know that it will be trained.
+        hidden = contextlib.nullcontext() if self.verbose else contextlib.redirect_stdout(None)
+        with hidden:
+            self.model_ = SequenceClassifier.from_preset(self.preset, new_head=True, **head)
         self.model_.fit(
             _columns(X),
             y,
@@ -292,4 +296,7 @@ def _columns(X: Any) -> Any:
         return (first, *others) if others else first
     if isinstance(X, np.ndarray):
         return tuple(X.T) if X.ndim == 2 and X.shape[1] > 1 else X.ravel()
-    return list(X)
+    rows = list(X)
+    if rows and all(isinstance(row, tuple | list) and len(row) == 2 for row in rows):
+        return tuple(map(list, zip(*rows, strict=True)))
+    return rows

@@ -20,6 +20,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils import estimator_checks
 
 ESTIMATORS = [getattr(sklearn, name) for name in sklearn.__all__]
@@ -85,8 +86,10 @@ def test_a_classifier_learns_labels_of_any_kind(labels: list[Any], preset: str) 
 def test_pairs_are_two_columns(preset: str) -> None:
     pairs = np.array([TEXTS, TEXTS[::-1]], object).T
     made = sklearn.TextClassifier(preset, epochs=1, class_weight="balanced").fit(pairs, LABELS)
-    assert made.predict(pairs).shape == (len(TEXTS),)
+    answers = made.predict(pairs)
+    assert answers.shape == (len(TEXTS),)
     assert made.model_.predictor_config.pairs
+    assert made.predict([tuple(pair) for pair in pairs]).tolist() == answers.tolist()
 
 
 def test_a_regressor_learns_the_scale_of_its_numbers(preset: str) -> None:
@@ -96,11 +99,28 @@ def test_a_regressor_learns_the_scale_of_its_numbers(preset: str) -> None:
     assert 300 < made.predict(TEXTS).mean() < 600
 
 
-def test_cross_validation_and_grid_search(preset: str) -> None:
+def test_cross_validation_and_grid_search(preset: str, capsys) -> None:
     made = sklearn.TextClassifier(preset, epochs=1, batch_size=8)
     assert cross_val_score(made, np.array(TEXTS), LABELS, cv=2).shape == (2,)
     grid = GridSearchCV(made, {"learning_rate": [1e-5, 1e-2]}, cv=2).fit(TEXTS, LABELS)
     assert set(grid.best_params_) == {"learning_rate"}
+    printed = capsys.readouterr().out
+    assert "random weights" not in printed  # in every fit
+    sklearn.TextClassifier(preset, epochs=1, batch_size=8, verbose=2).fit(TEXTS, LABELS)
+    assert "random weights" in capsys.readouterr().out
+
+
+def test_values_of_a_step_in_a_pipeline_are_tried(preset: str) -> None:
+    """Grid search clones the pipeline, sets `step__name`, and scores by a metric of its own."""
+    lower = FunctionTransformer(lambda texts: [text.lower() for text in texts])
+    made = sklearn.TextClassifier(preset, epochs=1, batch_size=8)
+    line = make_pipeline(lower, made)
+    tried = {"textclassifier__learning_rate": [1e-5, 1e-2]}
+    grid = GridSearchCV(line, tried, cv=2, scoring=["accuracy", "f1_macro"], refit="f1_macro")
+    grid.fit(TEXTS, LABELS)
+    assert len(grid.cv_results_["mean_test_f1_macro"]) == 2
+    assert grid.predict(TEXTS).shape == (len(TEXTS),)
+    assert made.learning_rate is None
 
 
 def test_vectors_feed_a_pipeline(preset: str) -> None:

@@ -1,9 +1,10 @@
-"""Callback that measures a model after every logging interval, and keeps the best weights."""
+"""Metrics that choose a model, and a callback that measures and keeps the best weights."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+import statistics
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -21,6 +22,8 @@ from bert_keras.training.tasks import Evaluation, FinetuningTask
 _NO_METRIC = "_thresh"  # end of the names of thresholds, which are no metrics
 _LOWER = ("mean_squared_error",)  # metrics of which a lower value is better
 _STEP = "step.txt"  # file beside the best model, with the step it was reached at
+# Mosbach et al., 2021 (arXiv:2006.04884) call such runs failed.
+CONSTANT = "predicts one label for all examples"
 _MEASURING = "measuring validation examples"
 
 
@@ -80,6 +83,20 @@ def higher_is_better_value(name: str, value: float | None) -> float:
     if value is None or math.isnan(value):
         return -math.inf
     return -value if name in _LOWER else value
+
+
+def summary(values: Sequence[float | None]) -> str:
+    """Return the mean, and the standard deviation of several; "nan" if one is not defined."""
+    known = [value for value in values if value is not None and math.isfinite(value)]
+    if len(known) < len(values):
+        return "nan"
+    mean = f"{statistics.fmean(known):.4f}"
+    return f"{mean} ± {statistics.stdev(known):.4f}" if len(known) > 1 else mean
+
+
+def scores_of(results: Sequence[Mapping[str, Any]], metric: str) -> list[float | None]:
+    """Return the metric of every seed; None where a seed predicted no entity of that type."""
+    return [result["metrics"].get(metric) for result in results]
 
 
 class KeepBest(keras.callbacks.Callback):

@@ -337,6 +337,8 @@ def open_finetuned(
     folder = file_io.expanded(arguments[0])
     recipe = recipe_of(folder)
     if recipe is not None and not (folder / "metrics.json").is_file():
+        if (folder.parent / "grid.json").is_file():
+            raise ArtifactError(file_io.missing_file(folder / "model.safetensors"))
         raise UsageError(
             f"{folder}: the run has not ended: it has no metrics.json. Repeat the command that "
             "began it, which resumes the training."

@@ -69,8 +69,12 @@ class FinetunePlan:
     note: str = ""
 
 
-def plan(recipe: FinetuneRecipe) -> FinetunePlan:
+def plan(recipe: FinetuneRecipe, data: Data | None = None) -> FinetunePlan:
     """Estimate a run from its files, the tokens of a sample, and the encoder's config.
+
+    Args:
+        recipe: recipe of the run.
+        data: examples of its files, if they were read before.
 
     Raises:
         UsageError: values of the recipe that do not fit the files or the encoder, as the run would
@@ -79,9 +83,9 @@ def plan(recipe: FinetuneRecipe) -> FinetunePlan:
         ArtifactError: no such encoder or teacher.
     """
     finetuning = task_of(recipe)
-    data = Data.read(recipe, finetuning)
+    data = data or Data.read(recipe, finetuning)
     tokenizer = tokenizer_of(recipe)
-    task = build_shapes(lambda: _task(recipe, finetuning, data, tokenizer))
+    task = build_without_values(recipe, finetuning, data, tokenizer)
     encoder = task.encoder
     if recipe.metric and not _is_of_an_entity_type(recipe.metric, data.labels):
         _check_metric(recipe, finetuning, data, tokenizer, encoder.config)
@@ -109,14 +113,24 @@ def plan(recipe: FinetuneRecipe) -> FinetunePlan:
     )
 
 
-def _task(
+def build_without_values(
     recipe: FinetuneRecipe, finetuning: FinetuningTask, data: Data, tokenizer: Tokenizer
 ) -> Task:
-    """Build the model of the run from configs alone, and its teacher, which must fit."""
-    task = build_task(recipe, finetuning, data.labels, tokenizer, load_weights=False)
-    if recipe.teacher:
-        distiller_of(recipe, task, tokenizer, load_weights=False)
-    return task
+    """Build the model of the run from configs alone, and its teacher, which must fit.
+
+    Raises:
+        UsageError: values of the recipe that do not fit the encoder or the teacher.
+        ArtifactError: no such encoder or teacher.
+    """
+
+    def build() -> Task:
+        """Build the models of the run."""
+        task = build_task(recipe, finetuning, data.labels, tokenizer, load_weights=False)
+        if recipe.teacher:
+            distiller_of(recipe, task, tokenizer, load_weights=False)
+        return task
+
+    return build_shapes(build)
 
 
 def _check_metric(
@@ -190,6 +204,7 @@ def files_of_run(recipe: FinetuneRecipe) -> list[str]:
     left_out = [
         name
         for name, is_there in (
+            ("grid", False),  # of tried values
             ("confusion matrix", finetuning.has_confusion),
             ("reliability diagram", finetuning.has_confidences),
         )
@@ -209,6 +224,29 @@ def print_plan(recipe: FinetuneRecipe, *, console: Console | None = None) -> Non
         UsageError, DataError, ArtifactError: as for `plan`.
     """
     estimates = plan(recipe)
+    table = table_of_facts(recipe, estimates)
+    seeds = f", {recipe.seeds} seeds" if recipe.seeds > 1 else ""
+    table.add_row(
+        "steps",
+        f"{estimates.steps * recipe.epochs * recipe.seeds:,}",
+        f"{estimates.steps:,} an epoch, {recipe.epochs} epochs, "
+        f"batches of {recipe.batch_size}{seeds}",
+    )
+    is_default = "the default of this task and encoder"
+    remark = "at the end of the warm-up" if recipe.learning_rate else is_default
+    table.add_row("learning rate", f"{estimates.rate:g}", remark)
+    add_costs(table, estimates.memory, estimates.seconds)
+    table.add_row(
+        "run folder", recipe.out or f"runs/{recipe.name}", ", ".join(files_of_run(recipe))
+    )
+    console = console or escaping.console()
+    console.print(table)
+    if estimates.note:
+        console.print(estimates.note)
+
+
+def table_of_facts(recipe: FinetuneRecipe, estimates: FinetunePlan) -> Table:
+    """Return the table of a plan with its first rows: task, examples, labels, encoder, lengths."""
     columns = "", *(Column(name, overflow="fold") for name in ("value", "remark"))
     table = Table(*columns, title=f"{recipe.name}: the plan; nothing was written")
     train, validation = estimates.examples
@@ -235,21 +273,4 @@ def print_plan(recipe: FinetuneRecipe, *, console: Console | None = None) -> Non
         f"{full:.1%} fill max_length={recipe.max_length}"
         + ("; a long text has several rows" if recipe.long_texts == "windows" else " or are cut"),
     )
-    seeds = f", {recipe.seeds} seeds" if recipe.seeds > 1 else ""
-    table.add_row(
-        "steps",
-        f"{estimates.steps * recipe.epochs * recipe.seeds:,}",
-        f"{estimates.steps:,} an epoch, {recipe.epochs} epochs, "
-        f"batches of {recipe.batch_size}{seeds}",
-    )
-    is_default = "the default of this task and encoder"
-    remark = "at the end of the warm-up" if recipe.learning_rate else is_default
-    table.add_row("learning rate", f"{estimates.rate:g}", remark)
-    add_costs(table, estimates.memory, estimates.seconds)
-    table.add_row(
-        "run folder", recipe.out or f"runs/{recipe.name}", ", ".join(files_of_run(recipe))
-    )
-    console = console or escaping.console()
-    console.print(table)
-    if estimates.note:
-        console.print(estimates.note)
+    return table

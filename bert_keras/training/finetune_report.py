@@ -5,10 +5,9 @@ from __future__ import annotations
 import dataclasses
 import datetime
 import math
-import statistics
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import keras
 import numpy as np
@@ -21,10 +20,13 @@ from bert_keras.metrics import Calibration, calibration
 from bert_keras.tokenizers import Tokenizer
 from bert_keras.training import machine, progress
 from bert_keras.training.best_checkpoint import (
+    CONSTANT,
     higher_is_better_value,
     is_metric,
     measure,
+    scores_of,
     selection_metric,
+    summary,
 )
 from bert_keras.training.finetune_data import Data
 from bert_keras.training.finetune_recipe import FinetuneRecipe
@@ -43,10 +45,11 @@ from bert_keras.training.run import AGAIN
 from bert_keras.training.run_folder import FinetuneFolder, TrainingFiles
 from bert_keras.training.tasks import Evaluation, FinetuningTask
 
+if TYPE_CHECKING:
+    from bert_keras.training.finetune_grid_report import GridResults
+
 _SHOWN = 200  # characters of an example
 _MEASURED = 20_000  # examples whose lengths are drawn, evenly spread over all
-# Mosbach et al., 2021 (arXiv:2006.04884) call such runs failed.
-_CONSTANT = "predicts one label for all examples"
 
 
 def finish(
@@ -57,8 +60,11 @@ def finish(
     results: Sequence[Mapping[str, Any]],
     folder: FinetuneFolder,
     command: str,
+    grid: GridResults | None = None,
 ) -> None:
     """Write the best seed's model and predictions, the report and the pictures; print a table.
+
+    With tried values, `grid` has the results of all, and the other arguments are of the best ones.
 
     Raises:
         StepsFailedError: at the end, where one of the steps failed.
@@ -69,16 +75,18 @@ def finish(
             _title(recipe),
             "",
             *_failures(results),
+            *(grid.lines(()) if grid else ()),
             *_settings(folder.values(recipe), data, results, command),
         ]
         file_io.write_text(folder.report, "\n".join([*lines, ""]))
         return
     metric = selection_metric(recipe, good[0]["metrics"])
-    values = [higher_is_better_value(metric, value) for value in _values(good, metric)]
+    values = [higher_is_better_value(metric, value) for value in scores_of(good, metric)]
     best = good[values.index(max(values))]
     finetuning = type(finetuning)(recipe, best["metrics"])
     trained = _Trained(
-        recipe, finetuning, data, tokenizer, results, good, best, metric, folder, command
+        *(recipe, finetuning, data, tokenizer, results, good, best, metric, folder, command),
+        grid,
     )
     run_steps(STEPS, trained, done=f"{folder.path}: the training is done", again=AGAIN)
 
@@ -97,6 +105,7 @@ class _Trained:
     metric: str  # that selects the best model
     folder: FinetuneFolder
     command: str
+    grid: GridResults | None = None
     task: Any = None
     evaluation: Evaluation | None = None
     pictures: set[str] = dataclasses.field(default_factory=set)
@@ -133,8 +142,9 @@ def _card(trained: _Trained) -> dict[str, Any]:
         "examples": f"{len(data.train):,} of {train}",
         **{key: f"{getattr(recipe, key)}" for key in ("epochs", "batch_size", "max_length")},
         "seeds": f"{_seeds(good)}; this model: seed {trained.best['seed']}",
+        "tried values": trained.grid.described() if trained.grid else "",
     }
-    means = {name: summary(_values(good, name)) for name in names}
+    means = {name: summary(scores_of(good, name)) for name in names}
     return {
         "title": recipe.name,
         "base_model": base_model,
@@ -179,6 +189,13 @@ def _draw_curve(trained: _Trained) -> None:
     trained.pictures.add(trained.folder.curve.name)
 
 
+def _write_grid(trained: _Trained) -> None:
+    """Write grid.json and grid.png, if values were tried."""
+    if trained.grid is not None:
+        trained.grid.write(trained.folder.path)
+        trained.pictures.add(trained.grid.draw(trained.folder.path))
+
+
 def _draw_confusion(trained: _Trained) -> None:
     """Draw the confusion matrix into confusion.png, for tasks that have one."""
     if trained.evaluation is not None and trained.evaluation.confusion is not None:
@@ -219,15 +236,18 @@ def _write_report(trained: _Trained) -> None:
 def _print(trained: _Trained) -> None:
     """Print a table with mean and deviation of every metric, and the seeds that failed."""
     good = trained.good
-    table = Table("metric", "value", title=f"{trained.recipe.name}: {_seeds(good)}")
+    if trained.grid is not None:
+        escaping.console().print(trained.grid.table())
+    title = f"{trained.recipe.name}: {_seeds(good)}{_best_values(trained)}"
+    table = Table("metric", "value", title=title)
     for metric in good[0]["metrics"]:
-        table.add_row(metric, summary(_values(good, metric)))
+        table.add_row(metric, summary(scores_of(good, metric)))
     table.add_row("time", clock(sum(result["seconds"] for result in good)))
     for result in trained.results:
         if "failed" in result:
             table.add_row(f"seed {result['seed']}", f"failed: {result['failed']}")
         elif result.get("constant"):
-            table.add_row(f"seed {result['seed']}", _CONSTANT)
+            table.add_row(f"seed {result['seed']}", CONSTANT)
     escaping.console().print(table)
     print(f"\nModel, predictions and report: {trained.folder.path}/")
 
@@ -242,6 +262,7 @@ STEPS = (
     Step("metrics", _write_metrics, writes=("metrics.json",)),
     Step("measurement", _measure, needs=("best model",)),
     Step("predictions", _write_predictions, needs=("measurement",), writes=("predictions.*",)),
+    Step("grid", _write_grid, writes=("grid.json", "grid.png")),
     Step("curve", _draw_curve, writes=("curve.png",)),
     Step("confusion matrix", _draw_confusion, needs=("measurement",), writes=("confusion.png",)),
     Step(
@@ -256,32 +277,26 @@ STEPS = (
 )
 
 
-def summary(values: Sequence[float | None]) -> str:
-    """Return the mean, and the standard deviation of several; "nan" if one is not defined."""
-    known = [value for value in values if value is not None and math.isfinite(value)]
-    if len(known) < len(values):
-        return "nan"
-    mean = f"{statistics.fmean(known):.4f}"
-    return f"{mean} ± {statistics.stdev(known):.4f}" if len(known) > 1 else mean
-
-
 def _report(trained: _Trained) -> list[str]:
     """Return the lines of report.md: metrics, seeds, pictures, worst predictions, settings."""
     recipe, data, good, best = trained.recipe, trained.data, trained.good, trained.best
     evaluation, name = trained.evaluation, trained.metric
-    score = f"{markdown(name)}: {summary(_values(good, name))}"
+    score = f"{markdown(name)}: {summary(scores_of(good, name))}"
     lines = [
         _title(recipe),
         "",
-        f"- **{score}** on {len(data.validation):,} examples, {_seeds(good)}.",
+        f"- **{score}** on {len(data.validation):,} examples, {_seeds(good)}"
+        f"{markdown(_best_values(trained))}.",
     ]
     lines += _failures(trained.results)
+    if trained.grid is not None:
+        lines += trained.grid.lines(trained.pictures)
     if trained.folder.curve.name in trained.pictures:
         lines += ["", f"![{markdown(name)} over the steps]({trained.folder.curve.name})"]
     lines += ["", "## Every metric", ""]
     head = ("metric", "mean ± standard deviation", f"seed {best['seed']}, the best")
     rows = [
-        (markdown(metric), summary(_values(good, metric)), summary([value]))
+        (markdown(metric), summary(scores_of(good, metric)), summary([value]))
         for metric, value in best["metrics"].items()
     ]
     lines += markdown_table(rows, head)
@@ -334,7 +349,7 @@ def _failures(results: Sequence[Mapping[str, Any]]) -> list[str]:
             lines.append(f"- **Seed {result['seed']} failed**: {markdown(result['failed'])}")
         elif result.get("constant"):
             lines.append(
-                f"- **Seed {result['seed']} {_CONSTANT}** (Mosbach et al., 2021). The means "
+                f"- **Seed {result['seed']} {CONSTANT}** (Mosbach et al., 2021). The means "
                 "include it."
             )
     return lines
@@ -366,6 +381,11 @@ def _seeds(good: Sequence[Mapping[str, Any]]) -> str:
     return f"seed{'s' if len(good) > 1 else ''} {seeds}"
 
 
+def _best_values(trained: _Trained) -> str:
+    """Return the best of the tried values as text; "" without tried values."""
+    return f" with {trained.grid.point.label}" if trained.grid else ""
+
+
 def _curve(path: Path, metric: str) -> list[tuple[int, float, float]]:
     """Return step, training loss and the metric of every logging interval."""
     records = [file_io.parse_json(line, path) for line in path.read_bytes().splitlines()]
@@ -374,8 +394,3 @@ def _curve(path: Path, metric: str) -> list[tuple[int, float, float]]:
         (record["step"], record["loss"], math.nan if value is None else value)
         for record, value in zip(records, values, strict=True)
     ]
-
-
-def _values(results: Sequence[Mapping[str, Any]], metric: str) -> list[float | None]:
-    """Return the metric of every seed; None where a seed predicted no entity of that type."""
-    return [result["metrics"].get(metric) for result in results]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 from collections.abc import Mapping, Sequence
@@ -119,6 +120,7 @@ def _series(metrics: Sequence[Mapping[str, float]], name: str) -> tuple[list[flo
 _MOST_COLORS = 10  # number of colours in the palette "tab10"
 _MOST_BARS = 60  # of a histogram
 _MOST_NAMES = 30  # number of labels whose names fit beside a matrix
+_MOST_CHARACTERS = 80  # of the values below an axis, in one line
 
 
 def curve_picture(
@@ -149,6 +151,57 @@ def curve_picture(
     for panel in axes:
         panel.grid(alpha=0.25)
         panel.spines[["top", "right"]].set_visible(False)
+    _save(figure, path)
+
+
+def grid_picture(
+    scores: Mapping[str, Mapping[str, Sequence[float]]],
+    axis: str,
+    metric: str,
+    best: tuple[str, str],
+    path: Path,
+) -> None:
+    """Draw a metric by tried value: a point for each seed, and the mean with standard deviation.
+
+    Args:
+        scores: by series, and then by value: the metric of each seed. The name of a series has
+            the values of all keys but the one on the horizontal axis; it may be empty.
+        axis: key of the values.
+        metric: its name.
+        best: series and value of the best mean.
+        path: file of the PNG.
+    """
+    values = list(dict.fromkeys(value for of_series in scores.values() for value in of_series))
+    with contextlib.suppress(ValueError):  # of texts, in the order of the command line
+        values.sort(key=float)
+    figure, panel = _figure(1)
+    width = min(0.12, 0.6 / len(scores))
+    colors = _colors(len(scores)) if len(scores) > 1 else [_TRAIN]
+    for number, ((name, of_series), color) in enumerate(zip(scores.items(), colors, strict=True)):
+        offset = (number - (len(scores) - 1) / 2) * width
+        known = [value for value in values if of_series.get(value)]
+        places = [values.index(value) + offset for value in known]
+        for place, value in zip(places, known, strict=True):
+            seeds = of_series[value]
+            panel.plot([place] * len(seeds), seeds, "o", color=color, ms=4, alpha=0.45, mew=0)
+        means = [float(np.mean(of_series[value])) for value in known]
+        spread = [np.std(x, ddof=1) if len(x := of_series[value]) > 1 else 0.0 for value in known]
+        style: dict[str, Any] = {"color": color, "capsize": 4, "linewidth": 1.6}
+        panel.errorbar(places, means, spread, fmt="o-", ms=7, label=name or None, **style)
+        if name == best[0] and best[1] in known:
+            point = known.index(best[1])
+            ring: dict[str, Any] = {"ms": 15, "mfc": "none", "mec": _VALIDATION, "mew": 2}
+            panel.plot(places[point], means[point], "o", label="best mean", **ring)
+    panel.set_xticks(range(len(values)), values, parse_math=False)
+    if max(map(len, values)) * len(values) > _MOST_CHARACTERS:
+        panel.tick_params("x", rotation=30)
+    panel.set_xlim(-0.6, len(values) - 0.4)
+    panel.set_xlabel(axis, parse_math=False)
+    panel.set_ylabel(f"validation {metric}", parse_math=False)
+    handles, names = panel.get_legend_handles_labels()
+    figure.legend(handles, names, loc="outside upper center", ncols=3, frameon=False)
+    panel.grid(alpha=0.25)
+    panel.spines[["top", "right"]].set_visible(False)
     _save(figure, path)
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, cast
 
 from bert_keras.errors import UsageError
-from bert_keras.training import finetune_recipe, pretrain_recipe, recipe_files
+from bert_keras.training import finetune_grid, finetune_recipe, pretrain_recipe, recipe_files
 from bert_keras.training.recipe_base import RENAMED, VALUE_TYPES, Rule, nearest, rules_of
 
 
@@ -225,6 +225,8 @@ def complete_words(command: str, words: list[str], start: str) -> list[tuple[str
         keys = _keys(recipe_class).items() if is_help else ()
         return recipes + [(key, rule.meaning) for key, rule in keys if key.startswith(start)]
     keys = _keys(_opened(words[0], recipe_class, folder))
+    if command == "finetune":
+        keys[finetune_grid.KEY] = _Key("values to try, in one grid", "", ())
     key = words.pop() if words[-1] != "=" else "".join(words[-2:-1])
     if key in keys and (words[-1:] == ["="] or not start):
         return [(value, "") for value in keys[key].values if value.startswith(start)]

@@ -82,7 +82,13 @@ def run(
 # === Programs that train ===
 
 
-def train(recipe: RunRecipe, body: Callable[[Any], None], *, is_quicktest: bool) -> int:
+def train(
+    recipe: RunRecipe,
+    body: Callable[[Any], None],
+    *,
+    is_quicktest: bool,
+    open_folder: Callable[[RunRecipe, str], Any] | None = None,
+) -> int:
     """Call the body of a training program in the folder of its run, which is locked meanwhile.
 
     A quick test without `out=` gets a new temporary folder.
@@ -91,6 +97,8 @@ def train(recipe: RunRecipe, body: Callable[[Any], None], *, is_quicktest: bool)
         recipe: gives the folder.
         body: called with the `RunFolder`.
         is_quicktest: the command has --quicktest.
+        open_folder: function that returns the `RunFolder` of the recipe, or of a temporary folder;
+            None for `run_folder.folder_of`.
 
     Returns:
         The exit code: 0, or that of a signal that stopped the training after a checkpoint.
@@ -103,7 +111,7 @@ def train(recipe: RunRecipe, body: Callable[[Any], None], *, is_quicktest: bool)
 
     is_temporary = is_quicktest and not recipe.out
     temporary = tempfile.mkdtemp(prefix="bert_keras_quicktest_") if is_temporary else ""
-    folder = folder_of(recipe, temporary)
+    folder = (open_folder or folder_of)(recipe, temporary)
     folder.check()  # before the lock puts a file into it
     with RunLock(folder.path):
         try:
@@ -114,8 +122,17 @@ def train(recipe: RunRecipe, body: Callable[[Any], None], *, is_quicktest: bool)
     return 0
 
 
-def check_folder(recipe: RunRecipe) -> None:
+def check_folder(
+    recipe: RunRecipe, open_folder: Callable[[RunRecipe, str], Any] | None = None
+) -> Any:
     """Check, for a dry run, that the run could use its folder. Nothing is written.
+
+    Args:
+        recipe: gives the folder.
+        open_folder: as for `train`.
+
+    Returns:
+        The `RunFolder`.
 
     Raises:
         UsageError: the folder holds another run, or something else.
@@ -124,9 +141,10 @@ def check_folder(recipe: RunRecipe) -> None:
 
     from bert_keras.training.run_folder import folder_of
 
-    folder = folder_of(recipe)
+    folder = (open_folder or folder_of)(recipe, "")
     folder.check()
     folder.require_same(recipe, keras.backend.backend())
+    return folder
 
 
 # === Messages ===

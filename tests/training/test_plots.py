@@ -17,6 +17,7 @@ from bert_keras.metrics import calibration
 from bert_keras.training.plots import (
     confusion_picture,
     curve_picture,
+    grid_picture,
     length_picture,
     loss_picture,
     reliability_picture,
@@ -195,9 +196,36 @@ def test_lengths_beside_their_limit(tmp_path: Path, figures: list) -> None:
     assert "last bar" not in axes.get_xlabel()
 
 
+def test_a_grid_shows_seeds_means_and_spread(tmp_path: Path, figures: list) -> None:
+    scores = {
+        "batch_size=16": {"5e-05": [0.6], "1e-05": [0.2, 0.4]},
+        "batch_size=32": {"1e-05": []},
+    }
+    best = ("batch_size=16", "5e-05")
+    grid_picture(scores, "learning_rate", "f1", best, tmp_path / "g.png")
+    (axes,) = figures[0].axes
+    assert [text.get_text() for text in axes.get_xticklabels()] == ["1e-05", "5e-05"]
+    assert (axes.get_xlabel(), axes.get_ylabel()) == ("learning_rate", "validation f1")
+    seeds, _, *_ = axes.lines
+    assert seeds.get_ydata().tolist() == [0.2, 0.4]
+    means = axes.containers[0].lines[0]
+    np.testing.assert_allclose(means.get_ydata().astype(float), [0.3, 0.6])
+    (bars,) = axes.containers[0].lines[2]
+    np.testing.assert_allclose(
+        np.diff(bars.get_segments()[0][:, 1]), 2 * np.std([0.2, 0.4], ddof=1)
+    )
+    ring = next(line for line in axes.lines if line.get_label() == "best mean")
+    assert ring.get_ydata() == [0.6]
+    names = [text.get_text() for text in figures[0].legends[0].get_texts()]
+    assert set(names) == {"best mean", "batch_size=16", "batch_size=32"}
+    grid_picture({"": {"b": [0.1], "a": [0.2]}}, "encoder", "f1", ("", "a"), tmp_path / "h.png")
+    assert [x.get_text() for x in figures[1].axes[0].get_xticklabels()] == ["b", "a"]
+
+
 _PICTURES: dict[str, Callable[[Path], object]] = {
     "loss": lambda path: loss_picture(_METRICS, path),
     "curve": lambda path: curve_picture({0: [(1, 1.0, 0.5)]}, "f1", path),
+    "grid": lambda path: grid_picture({"": {"1": [0.5]}}, "epochs", "f1", ("", "1"), path),
     "confusion": lambda path: confusion_picture(["a", "b"], np.eye(2, dtype=int), path),
     "reliability": lambda path: reliability_picture(calibration([0.5], [True]), path),
     "lengths": lambda path: length_picture(np.array([3]), 8, path),
