@@ -13,7 +13,7 @@ import numpy as np
 
 from bert_keras import escaping, features
 from bert_keras.models.input_data import MappedDataset, is_a, mapped_loader
-from bert_keras.models.text_columns import weights_by_name
+from bert_keras.models.text_targets import weights_by_name
 from bert_keras.optimization import WarmupDecay, optimizer
 from bert_keras.task_names import FINETUNING
 

@@ -21,7 +21,8 @@ from bert_keras.layers import MergeChoices, SentencePooling
 from bert_keras.models.encoder import BertEncoder
 from bert_keras.models.task import Task, task_inputs
 from bert_keras.models.text_classification import text_head
-from bert_keras.models.text_columns import TEXT_PAIR, targets_from
+from bert_keras.models.text_columns import TEXT_PAIR
+from bert_keras.models.text_targets import targets_from
 from bert_keras.tokenizers import Tokenizer
 
 

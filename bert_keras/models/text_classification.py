@@ -25,7 +25,8 @@ from bert_keras.models.task import (
     task_inputs,
     token_vectors,
 )
-from bert_keras.models.text_columns import TEXT_PAIR, targets_from, text_pair
+from bert_keras.models.text_columns import TEXT_PAIR, text_pair
+from bert_keras.models.text_targets import targets_from
 from bert_keras.tokenizers import Tokenizer
 
 _TASK_NAMES = {

@@ -1,4 +1,4 @@
-"""Columns of text and their targets, as callers of `fit`, `evaluate` and `predict` pass them."""
+"""Columns of text, as callers of `fit`, `evaluate` and `predict` pass them."""
 
 from __future__ import annotations
 
@@ -9,10 +9,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from bert_keras import escaping
-from bert_keras.data.class_names import class_numbers
-from bert_keras.data.columns import is_text, labels_of, texts_of, values_of
+from bert_keras.data.columns import is_text, texts_of, values_of
 from bert_keras.data.table_columns import from_arrow_stream
-from bert_keras.errors import CoverageWarning, DataError
+from bert_keras.errors import CoverageWarning
 from bert_keras.models.input_data import is_a
 from bert_keras.task_names import FINETUNING
 from bert_keras.tokenizers import Tokenizer
@@ -37,130 +36,6 @@ def text_pair(columns: Sequence[Any]) -> tuple[list[str], list[str] | None]:
     named = zip(TEXT_PAIR, columns, strict=False)
     texts, *pairs = (texts_of(name, column) for name, column in named)
     return texts, pairs[0] if pairs else None
-
-
-def targets_from(y: Any, labels: Sequence[str], problem: str) -> list[Any] | None:
-    """Return targets as `data.Texts` takes them: names of labels, or numbers.
-
-    Args:
-        y: one target for each text. "single_label": a name or index of a label. "multi_label": a
-            tuple of these, or a row of 0 and 1 with one entry for each label. "regression": a
-            number. None for no targets.
-        labels: names of the classes.
-        problem: "single_label", "multi_label" or "regression".
-
-    Returns:
-        A list with a name, a tuple of names, or a number for each text.
-
-    Raises:
-        DataError: a target is missing or out of range; the message names the row.
-    """
-    if y is None:
-        return None
-    if isinstance(y, Mapping) and len(y) == 1:  # {"label": ...}, as for features
-        (y,) = y.values()
-    if problem == "multi_label" and (rows := _flags(y, len(labels))) is not None:
-        return [tuple(labels[index] for index in np.flatnonzero(row).tolist()) for row in rows]
-    targets = labels_of("y", y)
-    if problem == "regression":
-        return targets
-    if problem == "single_label":
-        return [
-            _names(target, labels, row)[0] if isinstance(target, int) else target
-            for row, target in enumerate(targets)
-        ]
-    return [_names(target, labels, row) for row, target in enumerate(targets)]
-
-
-def _flags(y: Any, num_classes: int) -> np.ndarray | None:
-    """Return targets [texts, num_classes] of 0 and 1 as an array; None for other targets."""
-    try:
-        values = np.asarray(y)
-    except ValueError:  # rows of unequal length
-        return None
-    is_number = values.dtype.kind in "biuf"
-    if values.ndim != 2 or values.shape[1] != num_classes or not is_number:
-        return None
-    return values if np.isin(values, (0, 1)).all() else None
-
-
-def _names(target: Any, labels: Sequence[str], row: int) -> tuple[str, ...]:
-    """Return the label names of a target: of a name, an index, or a tuple of these.
-
-    Args:
-        target: the target of one text.
-        labels: names of the classes.
-        row: number of the text, for messages.
-    """
-    values = target if isinstance(target, tuple) else (target,)
-    indices = class_numbers(labels)
-    for value in values:
-        if isinstance(value, int) and value not in indices:
-            raise DataError(
-                f"y: row {row} has the label index {value}, and the labels are {min(indices)} to "
-                f"{max(indices)}. Correct the row, or make the task with more labels."
-            )
-    return tuple(labels[indices[value]] if isinstance(value, int) else value for value in values)
-
-
-def weights_by_name(
-    class_weight: Mapping[Any, float] | None,
-    labels: Sequence[str],
-    numbers: Mapping[int, int] | None = None,
-) -> dict[str, float] | None:
-    """Return the weights of classes by the names of their labels.
-
-    Args:
-        class_weight: weights by name, or by the number that stands for a class in the targets;
-            None for none.
-        labels: names of the classes.
-        numbers: index of a class by the number that stands for it. None for the numbers of
-            `class_numbers`, which are those in targets of text: with the labels "1", "2" and "3"
-            the number 1 is the first class.
-
-    Raises:
-        ValueError: `class_weight` is no dictionary, or a key is no label.
-    """
-    if class_weight is None:
-        return None
-    if not isinstance(class_weight, Mapping):
-        raise ValueError(
-            "`class_weight` must be a dictionary from labels to weights, such as "
-            f"{{{labels[0]!r}: 2.0}}. Received: class_weight={class_weight!r:.100}"
-        )
-    numbers = class_numbers(labels) if numbers is None else numbers
-    names: dict[Any, str] = {number: labels[index] for number, index in numbers.items()}
-    names |= {name: name for name in labels}
-    if unknown := [key for key in class_weight if key not in names]:
-        raise ValueError(
-            f"`class_weight` must have names or indices of the labels {', '.join(labels)} as keys. "
-            f"Received: {unknown[0]!r}"
-        )
-    return {names[key]: float(weight) for key, weight in class_weight.items()}
-
-
-def tags_of_rows(y: Any, num_classes: int) -> list[list[Any]]:
-    """Return the tags of the words of each sentence, as names or indices of labels.
-
-    Args:
-        y: for each sentence a list with the tag of each word.
-        num_classes: number of labels.
-
-    Raises:
-        DataError: an index is out of range; the message names the sentence.
-    """
-    rows = [labels_of(f"y: row {number}", row) for number, row in enumerate(values_of("y", y))]
-    for number, row in enumerate(rows):
-        for tag in row:
-            if isinstance(tag, int) and not 0 <= tag < num_classes:
-                raise DataError(
-                    f"y: row {number} has the tag index {tag}, and the labels are 0 to "
-                    f"{num_classes - 1}. Correct the row, or make the task with more labels."
-                )
-    return rows
-
-
-# === Columns of text ===
 
 
 # Usual names of columns of targets. Such a column is never read as a text.

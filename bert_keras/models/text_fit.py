@@ -16,7 +16,8 @@ from bert_keras.data.supervised import validation_split as split_rows
 from bert_keras.inference.base import PredictorConfig
 from bert_keras.models.base import WithoutUnused
 from bert_keras.models.compiling import ChecksLosses, compile_for, steps_of, with_class_weights
-from bert_keras.models.text_columns import TextColumns, find_text, report_coverage, weights_by_name
+from bert_keras.models.text_columns import TextColumns, find_text, report_coverage
+from bert_keras.models.text_targets import weights_by_name
 from bert_keras.models.text_windows import (
     evaluate_texts,
     is_split,

@@ -26,7 +26,7 @@ from bert_keras.models.task import (
     token_vectors,
 )
 from bert_keras.models.text_classification import text_head
-from bert_keras.models.text_columns import tags_of_rows
+from bert_keras.models.text_targets import tags_of_rows
 from bert_keras.tokenizers import Tokenizer
 
 _CRF = "crf"

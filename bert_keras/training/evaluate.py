@@ -35,7 +35,8 @@ def main(arguments: list[str]) -> int:
     # Keras and its backend take seconds to import: not for --help.
     from rich.table import Table
 
-    from bert_keras.training.finetune_data import open_finetuned, read
+    from bert_keras.training.finetune_data import read
+    from bert_keras.training.finetuned import open_finetuned
 
     opened = open_finetuned(arguments, "evaluate", ("data",))
     data_file, finetuning = opened.program_values["data"], opened.finetuning
