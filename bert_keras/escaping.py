@@ -81,10 +81,16 @@ def escape_streams() -> None:
                 stream.reconfigure(errors=_HANDLER)
 
 
-def print_line(text: object) -> None:
-    """Print a text. Characters that standard output cannot encode become JSON escapes."""
-    encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
-    print(str(text).encode(encoding, _HANDLER).decode(encoding))
+def print_line(text: object, *, stderr: bool = False) -> None:
+    """Print a text. Characters that the output cannot encode become JSON escapes.
+
+    Args:
+        text: the text.
+        stderr: True to print on standard error instead of standard output.
+    """
+    stream = sys.stderr if stderr else sys.stdout
+    encoding = getattr(stream, "encoding", None) or "utf-8"
+    print(str(text).encode(encoding, _HANDLER).decode(encoding), file=stream)
 
 
 def console(*, stderr: bool = False, width: int | None = None) -> Console:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import re
 import shutil
 import warnings
 from collections.abc import Callable, Collection, Generator, Mapping
@@ -214,7 +215,8 @@ def missing_file(path: Path) -> str:
     """
     folder = path.parent
     within = [*folder.glob(f"*/{path.name}"), *folder.glob(f"*/*/{path.name}")]
-    nearest = min(within, default=None)
+    # The steps of a training are folders such as checkpoint-500: the last one is named.
+    nearest = max(within, key=lambda found: by_number(str(found)), default=None)
     if (folder / "run.json").is_file():
         model = f", or name {nearest.parent}, the best model so far" if nearest else ""
         return (
@@ -222,7 +224,14 @@ def missing_file(path: Path) -> str:
             f"the training{model}."
         )
     hint = f"Did you mean {nearest.parent}?" if nearest else "Add it, or name another folder."
+    if len(within) > 1:
+        hint += f" {len(within)} folders within have one."
     return f"{path}: no such file. {hint}"
+
+
+def by_number(name: str) -> list[str | int]:
+    """Return a sorting key of a name in which numbers count as numbers: step-9 before step-10."""
+    return [int(part) if part.isdecimal() else part for part in re.split(r"(\d+)", name)]
 
 
 def read_bytes(path: Path, at_most: int = LARGE) -> bytes:

@@ -17,7 +17,13 @@ from bert_keras.models import BertEncoder, Task
 
 
 def load_checkpoint(
-    handle: str | Path, *, allow_pickle: bool = False, trust: bool = False, **options: Any
+    handle: str | Path,
+    *,
+    allow_pickle: bool = False,
+    trust: bool = False,
+    variant: str | None = None,
+    averages: bool = False,
+    **options: Any,
 ) -> BertEncoder | Task:
     """Open a checkpoint as the class that it holds.
 
@@ -27,6 +33,11 @@ def load_checkpoint(
         handle: preset, folder or `hf://` handle; see `BertEncoder.from_preset`.
         allow_pickle: see `BertEncoder.from_preset`.
         trust: see `BertEncoder.from_preset`.
+        variant: "fp16" opens `model.fp16.safetensors` of a folder in Hugging Face's layout, also in
+            several files, and likewise any other name. None opens `model.safetensors` or, in a
+            folder without it, the only variant there is; one line on standard error says so.
+        averages: True opens the moving averages of the variables in a checkpoint of a TensorFlow
+            training (`…/ExponentialMovingAverage`). One line says so if they are left out.
         options: further arguments of the class's `from_preset`, such as `plain`. With
             `load_weights=False` a name in `PRESETS` gives a new encoder of the preset's sizes.
 
@@ -38,7 +49,9 @@ def load_checkpoint(
     """
     if options.get("load_weights") is False and presets.is_preset(handle):
         return BertEncoder.from_preset(handle, **options)
-    opened = open_checkpoint(handle, allow_pickle=allow_pickle, trust=trust)
+    opened = open_checkpoint(
+        handle, allow_pickle=allow_pickle, trust=trust, variant=variant, averages=averages
+    )
     model = load_opened(opened, **options)
     return folders.attach(model, handle) if isinstance(model, Task) else model
 

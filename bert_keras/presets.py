@@ -191,6 +191,7 @@ HANDLES = MappingProxyType({name: f"hf://{where}" for name, (_, where) in _PUBLI
 # called only for a name in `PRESETS` or an hf:// handle.
 
 
+_TF_INDEX = ".index"  # ending of one file of a TensorFlow checkpoint
 _REPOSITORY = re.compile(r"hf://([\w.-]+/[\w.-]+)(?:@([\w./-]+))?")
 
 
@@ -224,8 +225,9 @@ def resolve_handle(handle: str | os.PathLike[str], files: Iterable[str]) -> Path
     """Return the local folder or file of a handle, after a download if needed.
 
     Args:
-        handle: path; name in `PRESETS`, which stands for its published checkpoint unless there is a
-            local folder of that name; or "hf://organisation/name", perhaps with "@revision".
+        handle: path, also one of `tensorflow_prefix`, which stands for its folder; name in
+            `PRESETS`, which stands for its published checkpoint unless there is a local folder of
+            that name; or "hf://organisation/name", perhaps with "@revision".
         files: names or globs of the files that are needed.
 
     Raises:
@@ -242,7 +244,21 @@ def resolve_handle(handle: str | os.PathLike[str], files: Iterable[str]) -> Path
         return _download(text, HANDLES[text], list(files))
     if "://" in text:
         return _download(text, text, list(files))
-    return file_io.expanded(text)
+    path = file_io.expanded(text)
+    return path.parent if tensorflow_prefix(text) else path
+
+
+def tensorflow_prefix(handle: str | os.PathLike[str]) -> str:
+    """Return the name of a TensorFlow checkpoint that a handle states; "" for other handles.
+
+    "FOLDER/model.ckpt-2000" states one checkpoint of several in a folder, of which TensorFlow
+    writes the files `model.ckpt-2000.index` and `model.ckpt-2000.data-…`.
+    """
+    path = file_io.expanded(handle)
+    if path.suffix == _TF_INDEX and path.is_file():
+        return path.stem
+    is_one = not path.exists() and Path(f"{path}{_TF_INDEX}").is_file()
+    return path.name if is_one else ""
 
 
 def nearest_name(name: str) -> str:

@@ -193,6 +193,8 @@ class Checkpoint(abc.ABC):
                 self._fill(model, config, source, allow_missing, allow_unused, new)
                 if not plain:
                     self.set_state(model, is_new=is_new)
+                for note in source.notes:
+                    escaping.print_line(note, stderr=True)
         if is_new and load_weights:
             line = new_heads.new_head_message(class_name, self.directory, is_asked_for=new_head)
             escaping.print_line(line)
@@ -242,7 +244,7 @@ class Checkpoint(abc.ABC):
         found = {name: source.shapes[name] for name in expected if name in source.shapes}
         if only_there:
             expected = {name: expected[name] for name in found}
-        tensors.check(source.path, found, expected)
+        tensors.check(source.path, found, expected, names=source.shapes)
 
     def _fill(
         self,

@@ -25,9 +25,10 @@ from bert_keras.checkpoints import (
     sentence_transformers,
     sentence_transformers_writer,
     streaming,
-    tensors,
+    tf_checkpoint,
     tf_hub,
     tf_hub_export,
+    weight_files,
 )
 from bert_keras.checkpoints import manifest as manifests
 from bert_keras.checkpoints.checkpoint import Checkpoint, encoder_of, is_task
@@ -39,7 +40,6 @@ from bert_keras.checkpoints.sentence_transformers import (
     write_predictor_config,
 )
 from bert_keras.config import BertConfig
-from bert_keras.data.columns import class_names
 from bert_keras.errors import ArtifactError, UsageError
 from bert_keras.inference.base import PredictorConfig
 from bert_keras.layers import to_be_filled
@@ -52,8 +52,7 @@ if TYPE_CHECKING:
 
 # Files that are downloaded from a repository. A pickle is downloaded only with `allow_pickle`.
 _FILES = (
-    *(CONFIG, MANIFEST, ADAPTER, "model*.safetensors", STATE_WEIGHTS),
-    *(tensors.INDEX, *keras_hub_preset.FILES),
+    *(CONFIG, MANIFEST, ADAPTER, STATE_WEIGHTS, *keras_hub_preset.FILES),
     *(files.MODULES, *files.SENTENCE_CONFIGS, sentence_transformers.CONFIG),
     *(f"[0-9]*_*/{CONFIG}", f"[0-9]*_*/{WEIGHTS}", "tokenizer_config.json", tf_hub.INDEX),
     *tf_hub_export.FILES,
@@ -174,6 +173,8 @@ def load_encoder(
     *,
     allow_pickle: bool = False,
     trust: bool = False,
+    variant: str | None = None,
+    averages: bool = False,
     load_weights: bool = True,
     allow_missing: str | Sequence[str] = (),
     plain: bool = False,
@@ -182,10 +183,11 @@ def load_encoder(
     """Open an encoder by its handle. `BertEncoder.from_preset` describes the arguments."""
     if not load_weights and presets.is_preset(handle):
         return encoder_class(PRESETS[os.fspath(handle)], **options)
-    opened = open_checkpoint(handle, allow_pickle=allow_pickle, trust=trust)
     return make_encoder(
         encoder_class,
-        opened,
+        open_checkpoint(
+            handle, allow_pickle=allow_pickle, trust=trust, variant=variant, averages=averages
+        ),
         load_weights=load_weights,
         allow_missing=allow_missing,
         plain=plain,
@@ -200,6 +202,8 @@ def load_task(
     *,
     allow_pickle: bool = False,
     trust: bool = False,
+    variant: str | None = None,
+    averages: bool = False,
     load_weights: bool = True,
     allow_missing: str | Sequence[str] = (),
     allow_unused: str | Sequence[str] = (),
@@ -212,13 +216,15 @@ def load_task(
     if not load_weights and presets.is_preset(handle):
         config = PRESETS[os.fspath(handle)]
         head_options = hugging_face.new_head_options(task_class.__name__, config)
-        head_options |= _with_num_classes(task_class, options)
+        head_options |= new_heads.with_num_classes(task_class, options)
         return task_class(encoder_class(config, dtype=dtype), **head_options)
     tokenizer = options.pop("tokenizer", None)
     task = make_task(
         task_class,
         encoder_class,
-        open_checkpoint(handle, allow_pickle=allow_pickle, trust=trust),
+        open_checkpoint(
+            handle, allow_pickle=allow_pickle, trust=trust, variant=variant, averages=averages
+        ),
         load_weights=load_weights,
         allow_missing=allow_missing,
         allow_unused=allow_unused,
@@ -302,7 +308,7 @@ def make_task(
             encoder = encoder_class(config, dtype=dtype)
         return task_class(encoder, **all_options)
 
-    options = _with_num_classes(task_class, options)
+    options = new_heads.with_num_classes(task_class, options)
     return opened.load(
         task_class,
         make,
@@ -315,21 +321,13 @@ def make_task(
     )
 
 
-def _with_num_classes(task_class: type[Task], options: dict[str, Any]) -> dict[str, Any]:
-    """Return the options of a task, with `num_classes` completed from its labels.
-
-    Raises:
-        ValueError: if `labels` and `num_classes` contradict each other, or a label occurs twice.
-    """
-    if not new_heads.is_described(options) or not new_heads.takes_labels(task_class):
-        return options
-    labels = class_names(options.get("num_classes"), options.get("labels"))
-    names = {"labels": labels} if options.get("labels") is not None else {}
-    return {**options, **names, "num_classes": len(labels)}
-
-
 def open_checkpoint(
-    handle: str | Path, *, allow_pickle: bool = False, trust: bool = False
+    handle: str | Path,
+    *,
+    allow_pickle: bool = False,
+    trust: bool = False,
+    variant: str | None = None,
+    averages: bool = False,
 ) -> Checkpoint:
     """Recognise the format of a checkpoint and read its small files, but not the weights.
 
@@ -338,15 +336,43 @@ def open_checkpoint(
         allow_pickle: whether a `pytorch_model.bin` may be read.
         trust: whether a SavedModel of TensorFlow Hub may be read with the constants of Google's
             published models; see `tf_hub`.
+        variant: see `bert_keras.load_checkpoint`.
+        averages: see `bert_keras.load_checkpoint`.
 
     Raises:
         ArtifactError: if the handle names no folder, or none in a known format.
+        UsageError: if the format has no variants or no averages.
     """
+    opened = _open(handle, allow_pickle, trust, variant, averages)
+    if variant is not None and not isinstance(opened, Folder):
+        raise UsageError(
+            f"{opened.directory}: variant={variant!r} names a file such as model.fp16.safetensors "
+            "in Hugging Face's layout, and this folder has another format. Leave it out."
+        )
+    if averages and not isinstance(opened, google_tf1.GoogleFolder | tf_hub.HubFolder):
+        raise UsageError(
+            f"{opened.directory}: averages=True opens the moving averages in a checkpoint of a "
+            "TensorFlow training, and this folder has another format. Leave it out."
+        )
+    return opened
+
+
+def _open(
+    handle: str | Path, allow_pickle: bool, trust: bool, variant: str | None, averages: bool
+) -> Checkpoint:
+    """Return the reader of a folder's format; see `open_checkpoint`."""
     more = (
-        *([tensors.PICKLE, f"[0-9]*_*/{tensors.PICKLE}"] if allow_pickle else []),
+        *weight_files.patterns(variant, allow_pickle=allow_pickle),
+        *([f"[0-9]*_*/{weight_files.PICKLE}"] if allow_pickle else []),
         *(tf_hub.FILES if trust else []),
     )
     directory = presets.resolve_handle(handle, (*_FILES, *more))
+    if directory.is_file():
+        raise ArtifactError(
+            f"{str(handle)!r}: a file. A checkpoint is a folder with all of its files: name "
+            f"{str(directory.parent)!r}, if that is the checkpoint's. A file of Keras is opened by "
+            "keras.models.load_model."
+        )
     if not directory.is_dir():
         raise ArtifactError(
             f"{str(handle)!r}: no such folder. Name a checkpoint's, or "
@@ -359,9 +385,12 @@ def open_checkpoint(
     if not (directory / CONFIG).is_file() and tf_hub.is_one(directory):
         return tf_hub.HubFolder.open(directory, trust=trust)
     if not (directory / CONFIG).is_file() and google_tf1.is_one(directory):
-        return google_tf1.GoogleFolder.open(directory)
+        name = presets.tensorflow_prefix(handle)
+        folder = google_tf1.GoogleFolder.open(directory, name=name, averages=averages)
+        is_object_based = tf_checkpoint.is_object_based(folder.choice.prefix)
+        return tf_hub.HubFolder.of_training(folder) if is_object_based else folder
     if (directory / CONFIG).is_file() and not (directory / MANIFEST).is_file():
         values = file_io.read_object(directory / CONFIG)
         if keras_hub_preset.is_one(values):
             return keras_hub_preset.KerasHubFolder.open(directory)
-    return Folder.open(directory, allow_pickle=allow_pickle)
+    return Folder.open(directory, allow_pickle=allow_pickle, variant=variant)

@@ -14,6 +14,7 @@ from bert_keras.checkpoints import manifest as manifests
 from bert_keras.checkpoints.checkpoint import Checkpoint, Shapes, encoder_of
 from bert_keras.checkpoints.hugging_face_names import CONSTANTS, SIZES, task_format
 from bert_keras.checkpoints.name_mapping import LeafRule, NameMap
+from bert_keras.checkpoints.wrapped_names import unwrapped
 from bert_keras.config import BertConfig
 from bert_keras.errors import ArtifactError, UsageError
 from bert_keras.layers.state import plain_weights
@@ -143,10 +144,10 @@ FAMILIES = {
     ),
 }
 
+_TABLE, _PREFIXES = _EMBEDDINGS["embeddings/token"], {rows.prefix for rows in FAMILIES.values()}
 
 # === Reading and writing ===
 # The names are those of the code published with the papers: google-research/bert, albert, electra.
-
 
 PREFIX = "bert_model.ckpt"
 # Hugging Face took over these keys of Google's configs.
@@ -180,22 +181,25 @@ class GoogleFolder(Checkpoint):
         directory: path of the folder.
         config_path: path of the config, such as `bert_config.json`.
         values: parsed config.
+        choice: the checkpoint that is read, of perhaps several.
     """
 
     directory: Path
     config_path: Path
     values: dict[str, Any]
+    choice: tf_checkpoint.Choice
 
     @classmethod
-    def open(cls, directory: Path) -> GoogleFolder:
-        """Read the config of a folder.
+    def open(cls, directory: Path, *, name: str = "", averages: bool = False) -> GoogleFolder:
+        """Read the config of a folder; `tf_checkpoint.find` describes the arguments.
 
         Raises:
-            ArtifactError: if the folder has no config.
+            ArtifactError: if the folder has no config, no checkpoint, or several and no choice.
         """
-        for name in CONFIGS.values():
-            if (directory / name).is_file():
-                return cls(directory, directory / name, file_io.read_object(directory / name))
+        for file in CONFIGS.values():
+            if (path := directory / file).is_file():
+                choice = tf_checkpoint.find(directory, name, averages=averages)
+                return cls(directory, path, file_io.read_object(path), choice)
         raise ArtifactError(
             f"{directory}: a TensorFlow checkpoint without a config. Put one of "
             f"{', '.join(CONFIGS.values())} beside it (ELECTRA was published without: write its "
@@ -209,16 +213,9 @@ class GoogleFolder(Checkpoint):
             return class_of(source.shapes)
 
     def source(self, *, verify: bool = False) -> tensors.Tensors:
-        """Open the only checkpoint of the folder."""
+        """Open the checkpoint."""
         del verify  # TensorFlow's reader compares checksums
-        prefixes = sorted(path.with_suffix("") for path in self.directory.glob("*.index"))
-        if len(prefixes) != 1:
-            names = ", ".join(path.name for path in prefixes) or "none"
-            raise ArtifactError(
-                f"{self.directory}: expected one checkpoint, a file that ends in .index and its "
-                f"data. Received: {names}"
-            )
-        return tf_checkpoint.VariableFile(prefixes[0])
+        return unwrapped(self.choice.open(), _TABLE, _PREFIXES, "/")
 
     def read_config(self, shapes: Shapes, allow_missing: tuple[str, ...]) -> BertConfig:
         """Read the config. The variables show the family and whether there is a pooler."""

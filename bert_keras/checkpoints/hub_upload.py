@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from bert_keras import file_io, presets
-from bert_keras.checkpoints import model_card, tensors
+from bert_keras.checkpoints import model_card, weight_files
 from bert_keras.checkpoints.hugging_face_folder import ADAPTER
 from bert_keras.checkpoints.manifest import CONFIG, MANIFEST, STATE_WEIGHTS, WEIGHTS
 from bert_keras.checkpoints.sentence_transformers import CONFIG as SENTENCE_CONFIG
@@ -22,7 +22,7 @@ from bert_keras.tokenizers import files
 # Files that are uploaded: those of a checkpoint. The other files of a run stay on this machine: its
 # optimizer state, its logs, and reports with paths of the machine.
 PATTERNS = (
-    *(CONFIG, MANIFEST, ADAPTER, "model*.safetensors", STATE_WEIGHTS, tensors.INDEX),
+    *(CONFIG, MANIFEST, ADAPTER, "model*.safetensors", STATE_WEIGHTS, weight_files.INDEX),
     *(f"[0-9]*_*/{CONFIG}", f"[0-9]*_*/{WEIGHTS}", SENTENCE_CONFIG, *files.KNOWN),
     *(PREDICTOR, model_card.CARD),
 )

@@ -14,6 +14,7 @@ from bert_keras import features
 from bert_keras.checkpoints import hugging_face_names
 from bert_keras.checkpoints.hugging_face_names import FAMILIES, NATIVE, Family, task_format
 from bert_keras.checkpoints.name_mapping import LeafRule, NameMap
+from bert_keras.checkpoints.wrapped_names import COUNTER
 from bert_keras.config import MOST, BertConfig
 from bert_keras.errors import ArtifactError
 
@@ -182,7 +183,6 @@ def _problem(theirs: Any, path: Path) -> str:
 
 # === Configs and names ===
 
-
 _LEAVES = {
     "kernel": LeafRule("weight", transposed=True),
     "bias": LeafRule("bias"),
@@ -230,7 +230,7 @@ def name_map(family: Family, *, prefixed: bool) -> NameMap:
         {**family.encoder, **family.heads, **_VECTOR_LAYERS},
         _LEAVES,
         prefixes={**heads, "": prefix},
-        redundant=[start + name for name in family.redundant for start in {"", prefix}],
+        redundant=[COUNTER, *(start + name for name in family.redundant for start in {"", prefix})],
     )
 
 

@@ -26,6 +26,8 @@ from bert_keras.checkpoints import (
     sentence_transformers,
     streaming,
     tensors,
+    weight_files,
+    wrapped_names,
 )
 from bert_keras.checkpoints import manifest as manifests
 from bert_keras.checkpoints.checkpoint import Checkpoint, Shapes, is_task
@@ -133,8 +135,6 @@ def _adapters(state: Mapping[str, Any]) -> dict[str, Any]:
 
 # === Reading ===
 ADAPTER = "adapter_config.json"  # PEFT's file: transformers applies the adapter to the model
-# Weight files of the TensorFlow classes of transformers 4.
-_TENSORFLOW = ("tf_model.h5", "tf_model.h5.index.json")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -146,15 +146,19 @@ class Folder(Checkpoint):
         manifest: parsed `bert_keras.json`; None in a folder of another library.
         values: parsed config.json; {} in a folder with a manifest.
         allow_pickle: whether a pytorch_model.bin may be read if there is no safetensors file.
+        variant: variant of the weights files, such as "fp16"; None for the plain files.
     """
 
     directory: Path
     manifest: dict[str, Any] | None
     values: dict[str, Any]
     allow_pickle: bool = False
+    variant: str | None = None
 
     @classmethod
-    def open(cls, directory: Path, *, allow_pickle: bool = False) -> Folder:
+    def open(
+        cls, directory: Path, *, allow_pickle: bool = False, variant: str | None = None
+    ) -> Folder:
         """Read the small files.
 
         Raises:
@@ -170,14 +174,17 @@ class Folder(Checkpoint):
                     "read. Merge them with PEFT's `merge_and_unload` and save the model, or remove "
                     "the file to open the model without them."
                 )
-        if manifest is None or path.is_file():
+        if manifest is None and not path.is_file():
+            foreign = weight_files.describe_foreign(inner)
+            raise ArtifactError(" ".join(filter(None, [file_io.missing_file(path), foreign])))
+        if path.is_file():
             values = file_io.read_object(path)
             hugging_face_names.warn_of_hugging_face(values, path)
         if manifest is None:
-            return cls(directory, None, values, allow_pickle)
+            return cls(directory, None, values, allow_pickle, variant)
         if path.is_file():
             _check_agreement(manifest, values, path)
-        return cls(directory, manifest, {}, allow_pickle)
+        return cls(directory, manifest, {}, allow_pickle, variant)
 
     @property
     def _transformer(self) -> Path:
@@ -247,16 +254,12 @@ class Folder(Checkpoint):
 
     def source(self, *, verify: bool = False) -> tensors.Tensors:
         """Open the weights, and those of dense layers in folders of sentence-transformers."""
-        directory = self._transformer
-        if not any((directory / name).is_file() for name in tensors.FILES):
-            for name in _TENSORFLOW:
-                if (directory / name).is_file():
-                    raise _of_tensorflow(directory / name)
-        path = tensors.find(directory, allow_pickle=self.allow_pickle)
-        opened = tensors.open_tensors(path, hugging_face.current_name)
-        if any(name.endswith(":0") for name in opened.shapes):  # TensorFlow's names end so
-            opened.close()
-            raise _of_tensorflow(path)
+        options: dict[str, Any] = {"allow_pickle": self.allow_pickle, "variant": self.variant}
+        opened = weight_files.open_folder(self._transformer, hugging_face.current_name, **options)
+        path = opened.path
+        if self.manifest is None:
+            table = f"{self._theirs.encoder['embeddings/token']}.weight"
+            opened = wrapped_names.unwrapped(opened, table, (self._theirs.prefix,))
         if verify and self.manifest is not None:
             manifests.check_digest(path, self.manifest)
         files = [opened, *self._dense_files(verify)]
@@ -269,11 +272,11 @@ class Folder(Checkpoint):
         except ArtifactError:  # `saved_options` raises it again; a bare encoder can be opened
             folders = ()
         for number, folder in enumerate(folders):
-            path = tensors.find(folder, allow_pickle=self.allow_pickle)
+            path = weight_files.find(folder, allow_pickle=self.allow_pickle)
             if verify and self.manifest is not None:
                 name = path.relative_to(self.directory).as_posix()
                 manifests.check_digest(path, self.manifest, name)
-            yield tensors.open_tensors(path, f"dense.{number}.{{}}".format)
+            yield weight_files.open_tensors(path, f"dense.{number}.{{}}".format)
 
     @property
     def needs_tensor_shapes(self) -> bool:
@@ -390,11 +393,3 @@ def _check_agreement(manifest: dict[str, Any], values: dict[str, Any], path: Pat
             f"{path}: missing: {', '.join(absent)}, where other libraries have a default of their "
             f"own. Add the values of {MANIFEST}: {expected}."
         )
-
-
-def _of_tensorflow(path: Path) -> ArtifactError:
-    return ArtifactError(
-        f"{path}: written by a TensorFlow class of transformers 4, which is not read. Take the "
-        f"{tensors.WEIGHTS} that most repositories have beside it, or convert it with "
-        "transformers 4: docs/migration.md of bert_keras says how."
-    )

@@ -93,6 +93,11 @@ def check_digest(weights: Path, manifest: Mapping[str, Any], name: str | None = 
     Raises:
         ArtifactError: if they differ.
     """
+    if (name or weights.name) not in manifest["sha256"]:
+        raise ArtifactError(
+            f"{weights}: {MANIFEST} has no digest of this file, so another program added it. Move "
+            f"it with {CONFIG} into a folder without {MANIFEST}."
+        )
     with weights.open("rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
     expected = str(manifest["sha256"].get(name or weights.name))

@@ -18,6 +18,7 @@ from bert_keras.checkpoints import tensors
 from bert_keras.checkpoints.hugging_face import MOST_CLASSES
 from bert_keras.checkpoints.name_mapping import NameMap, begins
 from bert_keras.config import BertConfig
+from bert_keras.data.columns import class_names
 from bert_keras.errors import ArtifactError, UsageError
 from bert_keras.layers import pooling
 
@@ -33,6 +34,19 @@ _ENTRY = "\n  "  # separates the lines of a list in a message
 def is_described(options: Mapping[str, Any]) -> bool:
     """Return whether the caller's options describe a head, by `labels` or `num_classes`."""
     return any(options.get(name) is not None for name in ("labels", "num_classes"))
+
+
+def with_num_classes(task_class: type, options: dict[str, Any]) -> dict[str, Any]:
+    """Return the options of a task, with `num_classes` completed from its labels.
+
+    Raises:
+        ValueError: if `labels` and `num_classes` contradict each other, or a label occurs twice.
+    """
+    if not is_described(options) or not takes_labels(task_class):
+        return options
+    labels = class_names(options.get("num_classes"), options.get("labels"))
+    names = {"labels": labels} if options.get("labels") is not None else {}
+    return {**options, **names, "num_classes": len(labels)}
 
 
 def options_of(saved: dict[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,10 +1,12 @@
-"""Readers of weights files (safetensors, PyTorch), whose errors name the file and the tensor."""
+"""Readers of safetensors files, and of several files as one; checks of names and shapes."""
 
 from __future__ import annotations
 
 import abc
+import heapq
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from difflib import SequenceMatcher
 from pathlib import Path
 from typing import Any, Self
 
@@ -12,12 +14,13 @@ import numpy as np
 from safetensors import SafetensorError, safe_open
 
 from bert_keras import file_io
-from bert_keras.checkpoints.manifest import WEIGHTS, check_header
+from bert_keras.checkpoints.manifest import check_header
 from bert_keras.errors import COPY_AGAIN, ArtifactError
 
 PART = 2**23  # bytes: a larger tensor is read and written in parts
-INDEX, PICKLE = f"{WEIGHTS}.index.json", "pytorch_model.bin"
-FILES = (WEIGHTS, INDEX, PICKLE)  # `find` takes the first one that exists
+_MOST_CLOSEST = 5  # missing names for which a message shows the closest name of the file
+_CANDIDATES = 50  # names with most words in common, among which the closest one is searched
+_WORD = re.compile(r"[^./_]+")
 
 
 def row_parts(shape: Sequence[int], row: int) -> list[slice]:
@@ -43,10 +46,12 @@ class Tensors(abc.ABC):
     Attributes:
         path: path of the file, or of the index of several files.
         shapes: shape of each tensor, by name.
+        notes: lines for the user about how the file was read, such as a prefix that was removed.
     """
 
     path: Path
     shapes: dict[str, tuple[int, ...]]
+    notes: tuple[str, ...] = ()
 
     @abc.abstractmethod
     def rows(self, name: str) -> Iterator[tuple[int, np.ndarray]]:
@@ -160,37 +165,77 @@ def renamed(path: Path, stored: Iterable[str], rename: Callable[[str], str]) -> 
     return names
 
 
+class RenamedTensors(Tensors):
+    """The tensors of an opened file under other names. No value is copied.
+
+    Args:
+        source: the opened file, which is closed with this object.
+        rename: maps the name of a tensor in `source` to the name used by callers.
+        note: line for the user about the names.
+
+    Raises:
+        ArtifactError: if two tensors get the same name.
+    """
+
+    def __init__(self, source: Tensors, rename: Callable[[str], str], note: str):
+        self.path, self._source = source.path, source
+        self.notes = (*source.notes, note)
+        self._names = renamed(source.path, source.shapes, rename)
+        self.shapes = {name: source.shapes[its_name] for name, its_name in self._names.items()}
+
+    def rows(self, name: str) -> Iterator[tuple[int, np.ndarray]]:
+        """Yield the values of one tensor, a large one in parts: (index of first row, rows)."""
+        return self._source.rows(self._names[name])
+
+    def close(self) -> None:
+        """Close the file."""
+        self._source.close()
+
+
 class ShardedTensors(Tensors):
-    """Several safetensors files with an index that states the file of each tensor.
+    """Several files with an index that states the file of each tensor.
 
     Args:
         path: path of the index, a JSON file. Its files lie in the same folder.
         rename: see `TensorFile`.
+        open_file: function that opens one file.
+        ending: ending of the names of the files.
 
     Raises:
         ArtifactError: if the index is damaged, names a file outside the folder, or a tensor is not
             in the file that it names.
     """
 
-    def __init__(self, path: Path, rename: Callable[[str], str] = str):
+    def __init__(
+        self,
+        path: Path,
+        rename: Callable[[str], str] = str,
+        open_file: Callable[[Path], Tensors] = TensorFile,
+        ending: str = ".safetensors",
+    ):
         self.path = path
         places = file_io.read_object(path).get("weight_map")
-        if not isinstance(places, dict) or not all(map(_is_beside, places.values())):
+        is_map = isinstance(places, dict) and bool(places)
+        if not is_map or not all(_is_beside(name, ending) for name in places.values()):
             raise ArtifactError(
-                f"{path}: weight_map must give each tensor a .safetensors file of this folder. "
+                f"{path}: weight_map must give each tensor a {ending} file of this folder. "
                 f"Received: {str(places)[:200]}"
             )
-        self._files = {
-            name: TensorFile(path.with_name(name)) for name in sorted(set(places.values()))
-        }
+        for name in sorted(set(places.values())):
+            if not path.with_name(name).is_file():
+                raise ArtifactError(
+                    f"{path.with_name(name)}: no such file, although {path.name} states it. "
+                    f"{COPY_AGAIN}"
+                )
+        self._files = {name: open_file(path.with_name(name)) for name in {*places.values()}}
         names = renamed(path, places, rename)
         self._places = {name: (stored, places[stored]) for name, stored in names.items()}
         self.shapes = {}
         for tensor, (stored, name) in self._places.items():
             if stored not in self._files[name].shapes:
                 raise ArtifactError(
-                    f"{path.with_name(name)}: has no {stored}, although {path.name} states it. "
-                    f"{COPY_AGAIN}"
+                    f"{path.with_name(name)}: has no {stored}, although {path.name} states it "
+                    f"{_beside(stored, self._files[name].shapes)}. {COPY_AGAIN}"
                 )
             self.shapes[tensor] = self._files[name].shapes[stored]
 
@@ -218,6 +263,7 @@ class JoinedFiles(Tensors):
 
     def __init__(self, path: Path, parts: Sequence[Tensors]):
         self.path, self._parts = path, tuple(parts)
+        self.notes = tuple(note for part in parts for note in part.notes)
         self._owners: dict[str, Tensors] = {}
         self.shapes = {}
         for part in parts:
@@ -237,45 +283,10 @@ class JoinedFiles(Tensors):
             part.close()
 
 
-def find(directory: Path, *, allow_pickle: bool = False) -> Path:
-    """Return the path of a folder's weights file, or of the index of several files.
-
-    Args:
-        directory: the folder.
-        allow_pickle: whether a `pytorch_model.bin` may be taken if there is no safetensors file.
-
-    Raises:
-        ArtifactError: if there is no weights file, or only a pickle that is not allowed.
-    """
-    for name in (WEIGHTS, INDEX):
-        if (directory / name).is_file():
-            return directory / name
-    pickle = directory / PICKLE
-    if not pickle.is_file():
-        raise ArtifactError(
-            f"{file_io.missing_file(directory / WEIGHTS)} A repository that has only a {PICKLE} "
-            "opens with allow_pickle=True."
-        )
-    if not allow_pickle:
-        raise ArtifactError(
-            f"{pickle}: a pickle, which can run code when it is read. Take a {WEIGHTS} where there "
-            "is one, or read it with PyTorch's `weights_only`: allow_pickle=True."
-        )
-    return pickle
-
-
-def open_tensors(path: Path, rename: Callable[[str], str] = str) -> Tensors:
-    """Open a weights file that `find` returned; `TensorFile` describes `rename`."""
-    if path.name == INDEX:
-        return ShardedTensors(path, rename)
-    if path.name == PICKLE:
-        return PickledTensors(path, rename)
-    return TensorFile(path, rename)
-
-
-def _is_beside(name: Any) -> bool:
-    """Return whether a value is the name of a safetensors file without a folder."""
-    return isinstance(name, str) and re.fullmatch(r"[\w-][\w.-]*\.safetensors", name) is not None
+def _is_beside(name: Any, ending: str) -> bool:
+    """Return whether a value is the name of a file with this ending, without a folder."""
+    pattern = r"[\w-][\w.-]*" + re.escape(ending)
+    return isinstance(name, str) and re.fullmatch(pattern, name) is not None
 
 
 def check(
@@ -285,6 +296,7 @@ def check(
     missing_allowed: Iterable[str] = (),
     unused_allowed: Iterable[str] = (),
     hint: str = "",
+    names: Collection[str] = (),
 ) -> None:
     """Compare the names and shapes of a file's tensors with those that a model needs.
 
@@ -295,9 +307,11 @@ def check(
         missing_allowed: names of tensors that the file may lack.
         unused_allowed: names of tensors that the model may leave unused.
         hint: advice at the end of the message.
+        names: all names in the file, if `found` has only some of them.
 
     Raises:
-        ArtifactError: if a tensor is missing, unused, or of another shape. All are listed.
+        ArtifactError: if a tensor is missing, unused, or of another shape. All are listed, and the
+            first ones that are missing with the closest name in the file.
     """
     missing = sorted(set(expected) - set(found) - set(missing_allowed))
     unused = sorted(set(found) - set(expected) - set(unused_allowed))
@@ -309,7 +323,7 @@ def check(
     problems = [
         f"{title}:\n  " + "\n  ".join(names)
         for title, names in (
-            ("Missing in the file", missing),
+            ("Missing in the file", with_closest(missing, set(names or found), expected)),
             ("Not used by the model", unused),
             ("Of another shape", wrong),
         )
@@ -320,53 +334,34 @@ def check(
         raise ArtifactError(f"{path} does not fit the model.\n" + "\n".join(problems))
 
 
-# === pytorch_model.bin ===
-
-
-class PickledTensors(Tensors):
-    """The tensors of a pytorch_model.bin, all read into memory when it is opened.
-
-    PyTorch reads the file with `weights_only`, which runs no code of the file.
+def with_closest(
+    missing: Sequence[str], names: Collection[str], used: Collection[str] = ()
+) -> list[str]:
+    """Return missing names for a message, the first ones with the closest name in the file.
 
     Args:
-        path: path of the file.
-        rename: maps the name of a tensor in the file to the name used by callers.
-
-    Raises:
-        ArtifactError: if PyTorch cannot read the file, it is not a dictionary of whole, dense
-            tensors, or two tensors get the same name.
-        ImportError: if PyTorch is not installed.
+        missing: names that the file lacks.
+        names: names that the file has.
+        used: names that the model uses. Others are closer, if there are any.
     """
+    others = [name for name in names if name not in used] or names
+    few = missing[:_MOST_CLOSEST]
+    return [f"{name} {_beside(name, others)}" for name in few] + list(missing[_MOST_CLOSEST:])
 
-    def __init__(self, path: Path, rename: Callable[[str], str] = str):
-        import torch
 
-        self.path = path
-        try:
-            loaded = torch.load(path, map_location="cpu", weights_only=True)
-        except Exception as error:  # a damaged or hostile pickle can raise any type
-            raise ArtifactError(
-                f"{path}: PyTorch cannot read it as weights alone ({str(error)[:300]}). Use a "
-                f"{WEIGHTS}, or save the state_dict of the model again."
-            ) from error
-        if not isinstance(loaded, dict) or not all(map(torch.is_tensor, loaded.values())):
-            raise ArtifactError(
-                f"{path}: not a dictionary of tensors. Save the state_dict of the model."
-            )
-        for name, tensor in loaded.items():
-            is_dense = tensor.layout == torch.strided and tensor.device.type == "cpu"
-            # A damaged file may declare a shape that needs more bytes than the file holds.
-            if (
-                not isinstance(name, str)
-                or not is_dense
-                or tensor.untyped_storage().nbytes() < tensor.numel() * tensor.element_size()
-            ):
-                raise ArtifactError(f"{path}: {name}: not a whole, dense tensor. {COPY_AGAIN}")
-        names = renamed(path, loaded, rename)
-        self._tensors = {name: loaded[stored].detach() for name, stored in names.items()}
-        self.shapes = {name: tuple(tensor.shape) for name, tensor in self._tensors.items()}
+def _beside(name: str, names: Iterable[str]) -> str:
+    """Return the name in the file that is closest to a missing one, in brackets."""
+    words = set(_WORD.findall(name))
 
-    def rows(self, name: str) -> Iterator[tuple[int, np.ndarray]]:
-        """Yield the values of one tensor as one part, because they are in memory already."""
-        tensor = self._tensors[name]
-        yield 0, (tensor.float() if tensor.is_floating_point() else tensor).numpy()
+    def in_common(other: str) -> int:
+        """Return the number of words that a name has in common with the missing one."""
+        return len(words.intersection(_WORD.findall(other)))
+
+    def likeness(other: str) -> float:
+        """Return how similar a name is to the missing one, from 0 to 1."""
+        return SequenceMatcher(None, name, other, autojunk=False).ratio()
+
+    candidates = heapq.nlargest(_CANDIDATES, sorted(names), key=in_common)
+    if not candidates:
+        return "(the file has no tensors)"
+    return f"(the closest name in the file: {max(candidates, key=likeness)})"

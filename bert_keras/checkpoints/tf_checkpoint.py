@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from bert_keras import file_io
 from bert_keras.checkpoints import streaming, tensors
 from bert_keras.checkpoints.name_mapping import Shape, TensorSpec
 from bert_keras.errors import COPY_AGAIN, ArtifactError
@@ -21,7 +23,79 @@ _STEPS = {"global_step", "beta1_power", "beta2_power", "good_steps", "bad_steps"
 # Key of the object graph in an object-based checkpoint, and parts of the keys of an optimizer.
 _OBJECTS = "_CHECKPOINTABLE_OBJECT_GRAPH"
 _SHARD = 2**23  # bytes: a shard is written as soon as it is larger
-_OPTIMIZER = (".OPTIMIZER_SLOT", "optimizer/")
+_SLOT = "/.OPTIMIZER_SLOT/"
+_OPTIMIZER = (_SLOT, "optimizer/")
+_VALUE = "/.ATTRIBUTES/VARIABLE_VALUE"
+# End of the name of a variable's moving average, in TensorFlow 1 and in an object-based checkpoint.
+_AVERAGE, _AVERAGE_SLOT = "/ExponentialMovingAverage", f"/average{_VALUE}"
+# File in which TensorFlow states the newest checkpoint of a folder, and its line with the path.
+_STATE = "checkpoint"
+_NEWEST = re.compile(r'^model_checkpoint_path:\s*"([^"]*)"', re.MULTILINE)
+
+
+class Choice(NamedTuple):
+    """One checkpoint of a folder.
+
+    Attributes:
+        prefix: path of its files without their endings.
+        averages: whether the moving averages of its variables are read.
+        notes: lines for the user about the choice.
+    """
+
+    prefix: Path
+    averages: bool = False
+    notes: tuple[str, ...] = ()
+
+    def open(self) -> VariableFile:
+        """Open the variables; see `VariableFile`."""
+        opened = VariableFile(self.prefix, averages=self.averages)
+        opened.notes = (*self.notes, *opened.notes)
+        return opened
+
+
+def find(directory: Path, name: str = "", *, averages: bool = False) -> Choice:
+    """Choose the checkpoint of a folder.
+
+    Args:
+        directory: the folder.
+        name: name of one checkpoint, such as "model.ckpt-2000"; "" for the only one or, of several,
+            the one that TensorFlow's file `checkpoint` states.
+        averages: see `VariableFile`.
+
+    Raises:
+        ArtifactError: if there is none, or several and no choice.
+    """
+    names = sorted((path.stem for path in directory.glob("*.index")), key=file_io.by_number)
+    if not names:
+        raise ArtifactError(
+            f"{directory}: expected one checkpoint, a file that ends in .index and its data. "
+            "Received: none"
+        )
+    if len(names) == 1 and name in ("", names[0]):
+        return Choice(directory / names[0], averages)
+    state = directory / _STATE
+    text = file_io.read_bytes(state, file_io.SMALL) if state.is_file() else b""
+    stated = _NEWEST.search(text.decode(errors="replace"))
+    chosen = name or (re.split(r"[/\\]", stated[1])[-1] if stated else "")
+    if chosen not in names:
+        lacking = f"no {chosen}" if chosen else f"no file {_STATE!r} that names one"
+        raise ArtifactError(
+            f"{directory}: expected one checkpoint. Received: {', '.join(names)}, and {lacking}. "
+            f"Name one of them: {directory / names[-1]}"
+        )
+    others = ", ".join(other for other in names if other != chosen)
+    note = f"{directory / chosen}: opened, because the file {_STATE} names it. Others: {others}."
+    return Choice(directory / chosen, averages, () if name else (note,))
+
+
+def is_object_based(prefix: Path) -> bool:
+    """Return whether a checkpoint is of TensorFlow 2, with an object graph.
+
+    Args:
+        prefix: prefix of the checkpoint. Its index has the key of the graph in plain bytes.
+    """
+    index = prefix.with_name(f"{prefix.name}.index")
+    return _OBJECTS.encode() in file_io.read_bytes(index)
 
 
 class VariableFile(tensors.Tensors):
@@ -32,13 +106,14 @@ class VariableFile(tensors.Tensors):
 
     Args:
         path: prefix of the checkpoint, such as bert_model.ckpt.
+        averages: True for the moving averages of the variables that have one.
 
     Raises:
-        ArtifactError: if the checkpoint is damaged.
+        ArtifactError: if the checkpoint is damaged, has no averages, or only averages.
         ImportError: if TensorFlow is not installed.
     """
 
-    def __init__(self, path: Path):
+    def __init__(self, path: Path, *, averages: bool = False):
         self.path = path
         tf = tensorflow()
         try:
@@ -49,7 +124,8 @@ class VariableFile(tensors.Tensors):
                 f"{path}: not a whole TensorFlow checkpoint ({error}). {COPY_AGAIN}"
             ) from error
         self._check_bytes()
-        self._names = self._objects() if _OBJECTS in self._stored else self._plain()
+        names = self._objects() if _OBJECTS in self._stored else self._plain()
+        self._names = self._chosen(names, averages)
         self.rename(str)
 
     def rename(self, rename: Callable[[str], str]) -> None:
@@ -146,11 +222,51 @@ class VariableFile(tensors.Tensors):
         """Return the variables of the model in an object-based checkpoint: key -> name."""
         nodes = self.objects().nodes
         names = {a.checkpoint_key: a.full_name for node in nodes for a in node.attributes}
-        return {
+        variables = {
             key: names.get(key) or key
             for key, shape in self._stored.items()
             if shape and not any(part in key for part in _OPTIMIZER)
         }
+        averages = {
+            key: f"{variables[owner]}{_AVERAGE}"
+            for key in self._stored
+            if key.endswith(_AVERAGE_SLOT)
+            and (owner := f"{key.partition(_SLOT)[0]}{_VALUE}") in variables
+        }
+        return variables | averages
+
+    def _chosen(self, names: dict[str, str], averages: bool) -> dict[str, str]:
+        """Return the plain variables, or those with their moving averages: key -> name.
+
+        Raises:
+            ArtifactError: if the checkpoint lacks what is asked for.
+        """
+        averaged = {
+            key: name.removesuffix(_AVERAGE)
+            for key, name in names.items()
+            if name.endswith(_AVERAGE)
+        }
+        plain = {key: name for key, name in names.items() if key not in averaged}
+        if averages and not averaged:
+            raise ArtifactError(
+                f"{self.path}: has no moving averages, whose names end in {_AVERAGE}. Leave "
+                "averages=True out."
+            )
+        owners = set(averaged.values())
+        if averages:
+            return averaged | {key: name for key, name in plain.items() if name not in owners}
+        if alone := sorted(owners.difference(plain.values())):
+            raise ArtifactError(
+                f"{self.path}: has the moving averages of {len(alone)} variables and not their "
+                f"values, such as {alone[0]}{_AVERAGE}. To open the averages: averages=True "
+                "(--averages)."
+            )
+        if averaged:
+            self.notes = (
+                f"{self.path}: opened without the moving averages that it has of {len(averaged)} "
+                "variables. averages=True (--averages) opens them.",
+            )
+        return plain
 
 
 def write(path: Path, specs: Iterable[TensorSpec]) -> None:

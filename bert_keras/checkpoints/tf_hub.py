@@ -43,6 +43,7 @@ _MODULES = {
     "mlm/layer_norm": "cls/predictions/transform/LayerNorm",
     "mlm": "cls/predictions/output_bias",
 }
+_TABLE = f"{_MODULES['embeddings/token']}/embeddings"
 POOLER, HEAD = "pooler_transform/kernel", "cls/predictions/transform/dense/kernel"
 PROJECTION = "embedding_projection/kernel"
 # Names in the models of 2019 and 2020 -> names in later models.
@@ -123,17 +124,19 @@ def is_one(directory: Path) -> bool:
 
 @dataclasses.dataclass(frozen=True)
 class HubFolder(Checkpoint):
-    """A SavedModel with the variables of an encoder.
+    """A SavedModel with the variables of an encoder, or a checkpoint of its training.
 
     Attributes:
         directory: path of the folder.
         config_path: path of Google's config in the folder; None if there is none.
         values: parsed config; {} if there is none.
+        training: an object-based checkpoint of TensorFlow 2; None for a SavedModel.
     """
 
     directory: Path
     config_path: Path | None
     values: dict[str, Any]
+    training: tf_checkpoint.Choice | None = None
 
     @classmethod
     def open(cls, directory: Path, *, trust: bool) -> HubFolder:
@@ -156,6 +159,16 @@ class HubFolder(Checkpoint):
                 return cls(directory, path, file_io.read_object(path))
         return cls(directory, None, {})
 
+    @classmethod
+    def of_training(cls, folder: google_tf1.GoogleFolder) -> HubFolder:
+        """Return the reader of a folder with a config and an object-based checkpoint."""
+        return cls(folder.directory, folder.config_path, folder.values, folder.choice)
+
+    @property
+    def _variables(self) -> Path:
+        """Prefix of the checkpoint with the variables."""
+        return self.training.prefix if self.training else self.directory / VARIABLES
+
     @property
     def class_name(self) -> str:
         """Name of our class; the variables of the head show it."""
@@ -168,9 +181,18 @@ class HubFolder(Checkpoint):
     def source(self, *, verify: bool = False) -> tensors.Tensors:
         """Open the variables."""
         del verify  # TensorFlow's reader compares checksums
-        opened = tf_checkpoint.VariableFile(self.directory / VARIABLES)
+        opened = (self.training or tf_checkpoint.Choice(self._variables)).open()
         is_tf1 = _is_tf1(opened.shapes)
         opened.rename(without_scope if is_tf1 else current_name)
+        if self.training is not None and not is_tf1 and _TABLE not in opened.shapes:
+            (lacking,) = tensors.with_closest([_TABLE], opened.shapes)
+            raise ArtifactError(
+                f"{opened.path}: an object-based checkpoint of TensorFlow 2. Its variables do not "
+                f"have the names of TensorFlow's Model Garden: there is no {lacking}. Restore it "
+                "in the program that wrote it, and write a format of the table in "
+                "docs/checkpoints.md of bert_keras from there; or open the SavedModel that was "
+                "exported from it, as on TensorFlow Hub and Kaggle, with trust=True."
+            )
         return opened
 
     def read_config(self, shapes: Shapes, allow_missing: tuple[str, ...]) -> BertConfig:
@@ -192,7 +214,7 @@ class HubFolder(Checkpoint):
                 family=family,
             )
         except ValueError as error:
-            raise ArtifactError(f"{self.directory / VARIABLES}: {error}") from error
+            raise ArtifactError(f"{self._variables}: {error}") from error
 
     def saved_options(
         self, class_name: str, config: BertConfig, shapes: Shapes
@@ -200,7 +222,7 @@ class HubFolder(Checkpoint):
         """Return the options that the variables of a TensorFlow 1 module show; else {}."""
         is_tf1 = _is_tf1(shapes)
         options = google_tf1.options_of(class_name, config.family, shapes) if is_tf1 else {}
-        return options, self.directory / VARIABLES
+        return options, self._variables
 
     def names(self, class_name: str, config: BertConfig, shapes: Shapes) -> NameMap:
         """Return the map from our variables to those of the SavedModel.
@@ -219,9 +241,12 @@ class HubFolder(Checkpoint):
             (spec,) = names.tensor_specs([types.SimpleNamespace(path=path)])
             stored = shapes.get(spec.tensor)
             if stored is None or len(stored) != rank:
-                state = "missing" if stored is None else f"of shape {list(stored)}"
+                state = f"of shape {list(stored or ())}"
+                if stored is None:
+                    (closest,) = tensors.with_closest([spec.tensor], shapes)
+                    state = "missing" + closest.removeprefix(spec.tensor)
                 raise ArtifactError(
-                    f"{self.directory / VARIABLES}: {spec.tensor} is {state}, where an encoder of "
+                    f"{self._variables}: {spec.tensor} is {state}, where an encoder of "
                     f"Google's has {rank} axes that state its sizes. "
                     f"Received: {', '.join(sorted(shapes)[:5]) or 'no variables'}"
                 )
@@ -257,7 +282,7 @@ class HubFolder(Checkpoint):
             return len(numbers), hidden_size // _HEAD_SIZE
         unknown = "layers" if family == "albert" else "heads"
         raise ArtifactError(
-            f"{self.directory / VARIABLES}: the variables do not show how many {unknown} there "
+            f"{self._variables}: the variables do not show how many {unknown} there "
             f"are, and Google published no {family} of {hidden_size} units. Put the "
             f"{CONFIGS[family]} that it was made with beside {MODEL}."
         )
