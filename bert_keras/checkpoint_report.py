@@ -39,6 +39,8 @@ def print_checkpoint(opened: Checkpoint, console: Console | None = None) -> None
     console = console or _console()
     class_name = opened.class_name
     with opened.source() as source:
+        for note in source.notes:
+            escaping.print_line(note, stderr=True)
         shapes = dict(source.shapes)
         config = opened.read_config(shapes, ())
         opened.check_sizes(config, source, (), only_there=True)

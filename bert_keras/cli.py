@@ -115,6 +115,12 @@ _SOURCE = "a folder of any format, a name of PRESETS, or hf://organisation/name[
 _Source = Annotated[str, typer.Argument(help=_SOURCE, show_default=False)]
 _Pickle = Annotated[bool, typer.Option(help="read a pytorch_model.bin if no other file is there")]
 _Trust = Annotated[bool, typer.Option("--trust", help="read a SavedModel that Google published")]
+_Variant = Annotated[
+    str | None, typer.Option(help="variant of the weights, such as fp16: model.fp16.safetensors")
+]
+_Averages = Annotated[
+    bool, typer.Option("--averages", help="read the moving averages in a TensorFlow checkpoint")
+]
 
 
 def _print_version(value: bool) -> None:
@@ -144,6 +150,8 @@ def convert(
     encoder: Annotated[bool, typer.Option("--encoder", help="leave the heads out")] = False,
     allow_pickle: _Pickle = False,
     trust: _Trust = False,
+    variant: _Variant = None,
+    averages: _Averages = False,
 ) -> None:
     """Write a checkpoint in another format, with its tokenizer.
 
@@ -164,7 +172,9 @@ def convert(
     )  # other formats have no predictor settings
     config = read_predictor_config(source) if keeps_settings else PredictorConfig()
     with _progress():
-        model: Any = load(source, allow_pickle=allow_pickle, trust=trust)
+        model: Any = load(
+            source, allow_pickle=allow_pickle, trust=trust, variant=variant, averages=averages
+        )
         write(model, target)
     if format == folders.OUR_FORMAT:
         _write_card(source, target, model, config)
@@ -234,12 +244,20 @@ def _tokenizer_files(source: Path, target: Path, format: str) -> str:  # noqa: A
 
 
 @app.command(rich_help_panel=_CHECKPOINTS)
-def inspect(source: _Source, allow_pickle: _Pickle = False, trust: _Trust = False) -> None:
+def inspect(
+    source: _Source,
+    allow_pickle: _Pickle = False,
+    trust: _Trust = False,
+    variant: _Variant = None,
+    averages: _Averages = False,
+) -> None:
     """Show config, parameters and tensors, and which tensors are missing or unused."""
     from bert_keras import checkpoint_report
     from bert_keras.checkpoints import open_checkpoint
 
-    opened = open_checkpoint(source, allow_pickle=allow_pickle, trust=trust)
+    opened = open_checkpoint(
+        source, allow_pickle=allow_pickle, trust=trust, variant=variant, averages=averages
+    )
     checkpoint_report.print_checkpoint(opened)
 
 
@@ -252,6 +270,9 @@ def verify(
     ] = 1e-5,
     allow_pickle: _Pickle = False,
     trust: _Trust = False,
+    variant: Annotated[
+        str | None, typer.Option(help="variant of the first checkpoint's weights, such as fp16")
+    ] = None,
 ) -> None:
     """Compare the outputs of two checkpoints; exit code 1 if they differ."""
     from bert_keras import checkpoint_report
@@ -259,8 +280,8 @@ def verify(
 
     with _progress():
         models = [
-            load_checkpoint(source, allow_pickle=allow_pickle, trust=trust)
-            for source in (first, second)
+            load_checkpoint(source, allow_pickle=allow_pickle, trust=trust, variant=its_variant)
+            for source, its_variant in ((first, variant), (second, None))
         ]
     largest = checkpoint_report.print_comparison(
         *models, folder=presets.resolve_handle(first, KNOWN)

@@ -53,6 +53,9 @@ def export(
     ] = None,
     allow_pickle: Annotated[bool, typer.Option(help="read a pytorch_model.bin")] = False,
     trust: Annotated[bool, typer.Option("--trust", help="read a SavedModel from Google")] = False,
+    variant: Annotated[
+        str | None, typer.Option(help="variant of the weights, such as fp16")
+    ] = None,
 ) -> None:
     """Write a model as FOLDER/NAME/VERSION/ in each format.
 
@@ -84,7 +87,12 @@ def export(
     try:
         with _Status(f"{source}: reading") as say:
             predictor = open_preset(
-                source, task=task, max_length=max_length, allow_pickle=allow_pickle, trust=trust
+                source,
+                task=task,
+                max_length=max_length,
+                allow_pickle=allow_pickle,
+                trust=trust,
+                variant=variant,
             )
 
             def write(wanted_format: Any, path: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import abc
 import types
 import warnings
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
@@ -263,7 +263,7 @@ class Checkpoint(abc.ABC):
             ArtifactError: if a tensor is missing, unused or of another shape.
         """
         names = self.names(type(model).__name__, config, source.shapes)
-        specs = self._tensor_specs(model.weights, names, allow_missing)
+        specs = self._tensor_specs(model.weights, names, source.shapes, allow_missing)
         specs = [spec for spec in specs if not begins(spec.path, new_head)]
         missing = {spec.tensor for spec in specs if begins(spec.path, allow_missing)}
         unused = {
@@ -273,7 +273,7 @@ class Checkpoint(abc.ABC):
             or any(begins(path, allow_unused) for path in names.owners(name))
         }
         expected = {spec.tensor: spec.shape for spec in specs}
-        hint = _hint_of_heads(names, specs, source.shapes, expected, {*missing, *unused})
+        hint = new_heads.hint_of_heads(names, specs, source.shapes, expected, {*missing, *unused})
         tensors.check(source.path, source.shapes, expected, missing, unused, hint)
         names.set_zeros(model.weights)
         there = [spec for spec in specs if spec.tensor in source.shapes]
@@ -293,7 +293,11 @@ class Checkpoint(abc.ABC):
             )
 
     def _tensor_specs(
-        self, variables: Iterable[Any], names: NameMap, allow_missing: tuple[str, ...]
+        self,
+        variables: Iterable[Any],
+        names: NameMap,
+        shapes: Shapes,
+        allow_missing: tuple[str, ...],
     ) -> list[TensorSpec]:
         """Return each variable with its tensor.
 
@@ -306,8 +310,9 @@ class Checkpoint(abc.ABC):
         if refused:
             is_head = all(begins(path, hugging_face.HEADS) for path in refused)
             layers = dict.fromkeys(path.partition("/")[0] for path in refused)
+            lacking = ", ".join(tensors.with_closest(refused, shapes))
             raise ArtifactError(
-                f"{self.directory}: this kind of checkpoint has nothing for {', '.join(refused)}. "
+                f"{self.directory}: this kind of checkpoint has nothing for {lacking}. "
                 f"To start them with new weights pass allow_missing=({', '.join(map(repr, layers))}"
                 + (",), or new_head=True for a whole new head." if is_head else ",).")
             )
@@ -317,38 +322,6 @@ class Checkpoint(abc.ABC):
 def _names(names: str | Sequence[str]) -> tuple[str, ...]:
     """Return one name or several as a tuple. A str alone would be read as a list of letters."""
     return (names,) if isinstance(names, str) else tuple(map(str, names))
-
-
-def _hint_of_heads(
-    names: NameMap,
-    specs: list[TensorSpec],
-    shapes: Shapes,
-    expected: Shapes,
-    allowed: Collection[str],
-) -> str:
-    """Return advice on head tensors that are missing or unused; "" if there are none.
-
-    `allowed` are the names of tensors that may be missing or unused.
-    """
-    lacking = {
-        spec.path.partition("/")[0]
-        for spec in specs
-        if spec.tensor not in {*shapes, *allowed} and begins(spec.path, hugging_face.HEADS)
-    }
-    others = set(shapes).difference(expected, allowed)
-    owners = (path.partition("/")[0] for tensor in others for path in names.owners(tensor))
-    spare = {name for name in owners if name in hugging_face.HEADS}
-    has_some = any(spec.tensor in shapes for spec in specs if begins(spec.path, hugging_face.HEADS))
-    all_new = "" if has_some else ", or new_head=True, which also leaves the other heads out"
-    cures = [
-        f"{title}: {argument}=({', '.join(map(repr, sorted(heads)))},){more}."
-        for title, argument, heads, more in (
-            ("To start with a new head", "allow_missing", lacking, all_new),
-            ("To leave a head out", "allow_unused", spare, ""),
-        )
-        if heads
-    ]
-    return " ".join(cures)
 
 
 def _make(

@@ -95,8 +95,9 @@ def check_digest(weights: Path, manifest: Mapping[str, Any], name: str | None = 
     """
     if (name or weights.name) not in manifest["sha256"]:
         raise ArtifactError(
-            f"{weights}: {MANIFEST} has no digest of this file, so another program added it. Move "
-            f"it with {CONFIG} into a folder without {MANIFEST}."
+            f"{weights}: {MANIFEST} has no digest of this file. Take the folder from a backup or, "
+            f"if another program added the file, move it with {CONFIG} into a folder without "
+            f"{MANIFEST}."
         )
     with weights.open("rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()

@@ -8,15 +8,15 @@ from __future__ import annotations
 import inspect
 import math
 import types
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
 import keras
 
 from bert_keras.checkpoints import tensors
-from bert_keras.checkpoints.hugging_face import MOST_CLASSES
-from bert_keras.checkpoints.name_mapping import NameMap, begins
+from bert_keras.checkpoints.hugging_face import HEADS, MOST_CLASSES
+from bert_keras.checkpoints.name_mapping import NameMap, TensorSpec, begins
 from bert_keras.config import BertConfig
 from bert_keras.data.columns import class_names
 from bert_keras.errors import ArtifactError, UsageError
@@ -247,6 +247,38 @@ def new_head_message(class_name: str, directory: Path, *, is_asked_for: bool) ->
 
 
 # === Sizes of a saved head ===
+
+
+def hint_of_heads(
+    names: NameMap,
+    specs: list[TensorSpec],
+    shapes: Shapes,
+    expected: Shapes,
+    allowed: Collection[str],
+) -> str:
+    """Return advice on head tensors that are missing or unused; "" if there are none.
+
+    `allowed` are the names of tensors that may be missing or unused.
+    """
+    lacking = {
+        spec.path.partition("/")[0]
+        for spec in specs
+        if spec.tensor not in {*shapes, *allowed} and begins(spec.path, HEADS)
+    }
+    others = set(shapes).difference(expected, allowed)
+    owners = (path.partition("/")[0] for tensor in others for path in names.owners(tensor))
+    spare = {name for name in owners if name in HEADS}
+    has_some = any(spec.tensor in shapes for spec in specs if begins(spec.path, HEADS))
+    all_new = "" if has_some else ", or new_head=True, which also leaves the other heads out"
+    cures = [
+        f"{title}: {argument}=({', '.join(map(repr, sorted(heads)))},){more}."
+        for title, argument, heads, more in (
+            ("To start with a new head", "allow_missing", lacking, all_new),
+            ("To leave a head out", "allow_unused", spare, ""),
+        )
+        if heads
+    ]
+    return " ".join(cures)
 
 
 def check_classes(saved: dict[str, Any], path: Path, source: tensors.Tensors | None) -> None:

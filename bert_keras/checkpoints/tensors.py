@@ -20,6 +20,7 @@ from bert_keras.errors import COPY_AGAIN, ArtifactError
 PART = 2**23  # bytes: a larger tensor is read and written in parts
 _MOST_CLOSEST = 5  # missing names for which a message shows the closest name of the file
 _CANDIDATES = 50  # names with most words in common, among which the closest one is searched
+_UNUSED = 0.3  # by how much an unused name counts as more similar
 _WORD = re.compile(r"[^./_]+")
 
 
@@ -215,19 +216,19 @@ class ShardedTensors(Tensors):
     ):
         self.path = path
         places = file_io.read_object(path).get("weight_map")
-        is_map = isinstance(places, dict) and bool(places)
-        if not is_map or not all(_is_beside(name, ending) for name in places.values()):
+        names = list(places.values()) if isinstance(places, dict) else []
+        if not isinstance(places, dict) or not all(_is_beside(name, ending) for name in names):
             raise ArtifactError(
                 f"{path}: weight_map must give each tensor a {ending} file of this folder. "
                 f"Received: {str(places)[:200]}"
             )
-        for name in sorted(set(places.values())):
+        for name in sorted(set(names)):
             if not path.with_name(name).is_file():
                 raise ArtifactError(
                     f"{path.with_name(name)}: no such file, although {path.name} states it. "
                     f"{COPY_AGAIN}"
                 )
-        self._files = {name: open_file(path.with_name(name)) for name in {*places.values()}}
+        self._files = {name: open_file(path.with_name(name)) for name in {*names}}
         names = renamed(path, places, rename)
         self._places = {name: (stored, places[stored]) for name, stored in names.items()}
         self.shapes = {}
@@ -323,7 +324,7 @@ def check(
     problems = [
         f"{title}:\n  " + "\n  ".join(names)
         for title, names in (
-            ("Missing in the file", with_closest(missing, set(names or found), expected)),
+            ("Missing in the file", with_closest(missing, names or found, expected)),
             ("Not used by the model", unused),
             ("Of another shape", wrong),
         )
@@ -342,26 +343,26 @@ def with_closest(
     Args:
         missing: names that the file lacks.
         names: names that the file has.
-        used: names that the model uses. Others are closer, if there are any.
+        used: names that the model uses. One that it does not use is preferred.
     """
-    others = [name for name in names if name not in used] or names
-    few = missing[:_MOST_CLOSEST]
-    return [f"{name} {_beside(name, others)}" for name in few] + list(missing[_MOST_CLOSEST:])
+    few = [f"{name} {_beside(name, names, used)}" for name in missing[:_MOST_CLOSEST]]
+    return [*few, *missing[_MOST_CLOSEST:]]
 
 
-def _beside(name: str, names: Iterable[str]) -> str:
+def _beside(name: str, names: Collection[str], used: Collection[str] = ()) -> str:
     """Return the name in the file that is closest to a missing one, in brackets."""
     words = set(_WORD.findall(name))
 
     def in_common(other: str) -> int:
-        """Return the number of words that a name has in common with the missing one."""
-        return len(words.intersection(_WORD.findall(other)))
+        """Return how many words a name shares with the missing one, and 1 more if it is unused."""
+        return len(words.intersection(_WORD.findall(other))) + (other not in used)
 
     def likeness(other: str) -> float:
-        """Return how similar a name is to the missing one, from 0 to 1."""
-        return SequenceMatcher(None, name, other, autojunk=False).ratio()
+        """Return the similarity to the missing name, from 0 to 1, and more for an unused name."""
+        matcher = SequenceMatcher(None, name, other, autojunk=False)
+        return matcher.ratio() + _UNUSED * (other not in used)
 
     candidates = heapq.nlargest(_CANDIDATES, sorted(names), key=in_common)
     if not candidates:
         return "(the file has no tensors)"
-    return f"(the closest name in the file: {max(candidates, key=likeness)})"
+    return f"(closest in the file: {max(candidates, key=likeness)})"

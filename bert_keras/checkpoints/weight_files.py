@@ -72,7 +72,11 @@ def find(directory: Path, *, allow_pickle: bool = False, variant: str | None = N
     if readable:
         return readable[0]
     if there:
-        safe = [v for v in variants_in(directory)]
+        safe = [
+            name
+            for name in variants_in(directory)
+            if any((directory / pattern.format(name)).is_file() for pattern in _OF_VARIANT[:3])
+        ]
         others = "".join(f", or pass variant={name!r}" for name in safe)
         raise ArtifactError(
             f"{there[0]}: a pickle, which can run code when it is read. Take a {WEIGHTS} where "

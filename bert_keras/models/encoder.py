@@ -351,9 +351,10 @@ class BertEncoder(AnswersTexts, EncoderView):
             trust: also read a SavedModel of one of Google's encoders from TensorFlow Hub or Kaggle.
                 Its variables are read, and its program is not run. `Task.from_preset` lists the
                 values that it lacks. A SavedModel of `export.tf_hub` needs no trust.
-            options: `hidden_states`, `attentions`, `dtype`, `name`; and `plain`: with
-                plain=True adapters are merged, quantised weights are floats and nothing is frozen,
-                as other libraries read the folder. Without it the model is as it was saved.
+            options: `hidden_states`, `attentions`, `dtype`, `name`; `variant` and `averages`, see
+                `load_checkpoint`; and `plain`: with plain=True adapters are merged, quantised
+                weights are floats and nothing is frozen, as other libraries read the folder.
+                Without it the model is as it was saved.
 
         Raises:
             ArtifactError: the folder cannot be read, or its tensors do not fit the model.

@@ -255,9 +255,10 @@ class Task(EarlierNames, FitsText):
                 albert_config.json of Google's beside saved_model.pb takes precedence. A SavedModel
                 of `export.tf_hub` has all values and needs no trust.
             dtype: a Keras dtype policy; None for the global one.
-            options: the task's own arguments, where the checkpoint does not have them; and `plain`,
-                see `BertEncoder.from_preset`. A folder of another class, or with other arguments,
-                is always read with plain=True, because the task over its encoder is a new one.
+            options: the task's own arguments, where the checkpoint does not have them; `variant`
+                and `averages`, see `load_checkpoint`; `plain`, see `BertEncoder.from_preset`. A
+                folder of another class, or with other arguments, is always read with plain=True,
+                because the task over its encoder is a new one.
 
         Raises:
             ArtifactError: the folder cannot be read, its tensors do not fit the task, its head has

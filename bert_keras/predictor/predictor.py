@@ -73,6 +73,8 @@ class PredictorState(abc.ABC):
         max_length: int | None = None,
         allow_pickle: bool = False,
         trust: bool = False,
+        variant: str | None = None,
+        averages: bool = False,
         dtype: Any = None,
         device: str | None = None,
     ) -> Self:
@@ -87,6 +89,8 @@ class PredictorState(abc.ABC):
             max_length: maximum number of tokens, instead of the folder's.
             allow_pickle: see `BertEncoder.from_preset`.
             trust: see `BertEncoder.from_preset`.
+            variant: see `load_checkpoint`.
+            averages: see `load_checkpoint`.
             dtype: Keras dtype policy of the model, such as "bfloat16" or "mixed_float16"; None for
                 the global one. Answers are float32 with any policy.
             device: where the weights lie and every call computes, from any thread: "cpu", "gpu:0",
@@ -100,7 +104,14 @@ class PredictorState(abc.ABC):
 
         device, dtype = checked_device(device), checked_dtype(dtype)
         with device_scope(device):
-            task = load_checkpoint(handle, allow_pickle=allow_pickle, trust=trust, dtype=dtype)
+            task = load_checkpoint(
+                handle,
+                allow_pickle=allow_pickle,
+                trust=trust,
+                variant=variant,
+                averages=averages,
+                dtype=dtype,
+            )
         # A task has the tokenizer of its folder. If it has none, `Tokenizer` raises the reason.
         tokenizer = task.tokenizer if isinstance(task, Task) else None
         if tokenizer is None:

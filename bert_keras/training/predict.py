@@ -27,6 +27,7 @@ quotes, a file, or - for standard input; without one, standard input. A file is 
                           span's by more than this
     prompt_name=          sentence vectors: put the model's prompt of this name before each text
     allow_pickle=false    read a pytorch_model.bin where there is no other
+    variant=              variant of the weights, such as fp16: model.fp16.safetensors
     trust=false           read the variables of a SavedModel of Google's
     form=rows             output format: rows, or official (GLUE table, CoNLL columns, SQuAD JSON;
                           the input is then a file of that benchmark, with the keys of
@@ -79,6 +80,7 @@ _DEFAULTS: dict[str, Any] = {
     "prompt_name": "",
     "allow_pickle": False,
     "trust": False,
+    "variant": "",
     "form": "rows",
 }
 _READING = ("format", "header", "quoting", "separator", "encoding")
@@ -155,6 +157,7 @@ def _open(model: str, values: dict[str, Any]) -> Any:
             max_length=values["max_length"] or None,
             allow_pickle=values["allow_pickle"],
             trust=values["trust"],
+            variant=values["variant"] or None,
             dtype=values["precision"] or None,
             device=values["device"] or None,
         )

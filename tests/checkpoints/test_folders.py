@@ -222,7 +222,7 @@ _REFUSED: dict[str, tuple[Callable[[Path], Any], str]] = {
     "unknown class": (_manifest(**{"class": "Task"}), "bert_keras.json: unknown class 'Task'"),
     "no options": (_manifest(options=None), "bert_keras.json: `options` is not an object"),
     "no digests": (_manifest(sha256=[]), "bert_keras.json: `sha256` is not an object"),
-    "no digest": (_manifest(sha256={}), "model.safetensors: the bytes are not those .*None"),
+    "no digest": (_manifest(sha256={}), "model.safetensors: bert_keras.json has no digest"),
     "unknown value": (
         _manifest(config={**TINY.to_dict(), "depth": 3}),
         "bert_keras.json: Unknown config values: depth",
@@ -301,7 +301,8 @@ _REFUSED: dict[str, tuple[Callable[[Path], Any], str]] = {
     ),
     "missing tensor": (
         _without_manifest(lambda t: {name: t[name] for name in t if name != _QUERY}),
-        f"model.safetensors does not fit the model.\nMissing in the file:\n  {_QUERY}$",
+        f"model.safetensors does not fit the model.\nMissing in the file:\n  {_QUERY} "
+        r"\(closest in the file: .*\.1\..*\.query\.weight\)$",
     ),
     "extra tensor": (
         _without_manifest(lambda t: {**t, "bert.extra.weight": np.zeros(1)}),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import pickle
 from pathlib import Path
 
 import numpy as np
@@ -11,8 +10,7 @@ import pytest
 from safetensors import safe_open
 from safetensors.numpy import save
 
-from bert_keras.checkpoints import tensors
-from bert_keras.checkpoints.tensors import PickledTensors
+from bert_keras.checkpoints import tensors, weight_files
 from bert_keras.errors import ArtifactError
 
 _TENSORS = {
@@ -120,7 +118,9 @@ def test_all_problems_are_listed(path):
         tensors.check(path, _FOUND, expected)
     assert str(caught.value) == (
         f"{path} does not fit the model.\n"
-        "Missing in the file:\n  b.bias\n  b.weight\n"
+        "Missing in the file:\n"
+        "  b.bias (closest in the file: a.bias)\n"
+        "  b.weight (closest in the file: a.weight)\n"
         "Not used by the model:\n  half\n"
         "Of another shape:\n  a.weight: expected [3, 2], found [2, 3]"
     )
@@ -135,20 +135,33 @@ def test_only_what_is_allowed_is_let_pass(path):
             tensors.check(path, _FOUND, expected, missing, unused)
 
 
+def test_a_missing_name_is_shown_with_the_closest_one():
+    """A name that the model does not use is preferred; only the first names get a neighbour."""
+    block = "encoder.layer.{}.attention.self.{}.weight"
+    names = [block.format(layer, part) for layer in range(12) for part in ("q", "key", "value")]
+    used = [name for name in names if not name.endswith("q.weight")]
+    missing = [block.format(layer, "query") for layer in range(12)]
+    lines = tensors.with_closest(missing, names, used)
+    assert [line.split()[0] for line in lines] == missing
+    assert lines[1] == f"{missing[1]} (closest in the file: {block.format(1, 'q')})"
+    assert lines[5:] == missing[5:]
+    assert tensors.with_closest(["a"], []) == ["a (the file has no tensors)"]
+
+
 def _sharded(folder: Path, **changes: str) -> Path:
     """Write two safetensors files and their index. Return the path of the index."""
     for name, tensor in (("model-1.safetensors", "a.weight"), ("model-2.safetensors", "half")):
         (folder / name).write_bytes(save({tensor: _TENSORS[tensor]}))
     places = {"a.weight": "model-1.safetensors", "half": "model-2.safetensors"} | changes
-    index = folder / tensors.INDEX
+    index = folder / weight_files.INDEX
     index.write_text(json.dumps({"metadata": {}, "weight_map": places}))
     return index
 
 
 def test_several_files(tmp_path):
     index = _sharded(tmp_path)
-    assert tensors.find(tmp_path) == index
-    with tensors.open_tensors(index, str.upper) as opened:
+    assert weight_files.find(tmp_path) == index
+    with weight_files.open_tensors(index, str.upper) as opened:
         assert opened.shapes == {"A.WEIGHT": (2, 3), "HALF": (1,)}
         np.testing.assert_array_equal(opened.read("A.WEIGHT"), _TENSORS["a.weight"])
 
@@ -159,53 +172,17 @@ def test_several_files(tmp_path):
 )
 def test_an_index_that_points_elsewhere(place, tmp_path):
     with pytest.raises(ArtifactError, match="weight_map must give each tensor"):
-        tensors.open_tensors(_sharded(tmp_path, half=place))
+        weight_files.open_tensors(_sharded(tmp_path, half=place))
 
 
 def test_an_index_that_lies(tmp_path):
     """An index that names a wrong or missing file is refused."""
-    with pytest.raises(ArtifactError, match=r"model-1.safetensors: has no half, although"):
-        tensors.open_tensors(_sharded(tmp_path, half="model-1.safetensors"))
+    with pytest.raises(
+        ArtifactError, match=r"1.safetensors: has no half, although .*closest .*: a.weight"
+    ):
+        weight_files.open_tensors(_sharded(tmp_path, half="model-1.safetensors"))
     with pytest.raises(ArtifactError, match=r"model-3.safetensors: no such file"):
-        tensors.open_tensors(_sharded(tmp_path, half="model-3.safetensors"))
-
-
-class _Hostile:
-    """Object that creates a file when it is unpickled."""
-
-    def __init__(self, canary: Path):
-        self.canary = canary
-
-    def __reduce__(self):
-        return Path.touch, (self.canary,)
-
-
-def test_a_pickle_must_be_asked_for_and_runs_no_code(tmp_path):
-    torch = pytest.importorskip("torch")
-    path = tmp_path / tensors.PICKLE
-    torch.save({"a.weight": torch.ones(2, 3), "half": torch.ones(1, dtype=torch.bfloat16)}, path)
-    with pytest.raises(ArtifactError, match=r"a pickle, which can run code .* allow_pickle=True"):
-        tensors.find(tmp_path)
-    with tensors.open_tensors(tensors.find(tmp_path, allow_pickle=True)) as opened:
-        assert opened.shapes == {"a.weight": (2, 3), "half": (1,)}
-        assert opened.read("half").tolist() == [1.0]
-    canary = tmp_path / "canary"
-    for content in (_Hostile(canary), {"a": _Hostile(canary)}, [1], {"a": 1}):
-        torch.save(content, path)
-        with pytest.raises(ArtifactError, match=r"pytorch_model\.bin: "):
-            tensors.open_tensors(path)
-    path.write_bytes(pickle.dumps({"a": _Hostile(canary)}))
-    with pytest.raises(ArtifactError, match=r"pytorch_model\.bin: PyTorch cannot read it"):
-        tensors.open_tensors(path)
-    path.write_bytes(b"")
-    with pytest.raises(ArtifactError, match=r"pytorch_model\.bin: PyTorch cannot read it"):
-        tensors.open_tensors(path)
-    assert not canary.exists()
-
-
-def test_nothing_there(tmp_path):
-    with pytest.raises(ArtifactError, match=r"model.safetensors: no such file"):
-        tensors.find(tmp_path, allow_pickle=True)
+        weight_files.open_tensors(_sharded(tmp_path, half="model-3.safetensors"))
 
 
 def test_two_tensors_of_one_name(tmp_path):
@@ -220,34 +197,3 @@ def test_a_tensor_that_two_of_several_files_have(path):
         assert tensors.JoinedFiles(path, (one, other)).shapes == one.shapes | other.shapes
         with pytest.raises(ArtifactError, match=r"a\.bias is in .* too\. Remove one"):
             tensors.JoinedFiles(path, (one, one))
-
-
-# === Pickles, which only PyTorch's reader of plain tensors opens ===
-
-
-def test_tensors_and_nothing_else(tmp_path: Path) -> None:
-    torch = pytest.importorskip("torch")
-    path = tmp_path / "pytorch_model.bin"
-    torch.save({"a": torch.arange(3.0)}, path)
-    with PickledTensors(path, rename=str.upper) as source:
-        assert source.shapes == {"A": (3,)}
-        np.testing.assert_array_equal(source.read("A"), [0.0, 1.0, 2.0])
-    for content in ([torch.arange(3.0)], {"a": 1}):
-        torch.save(content, path)
-        with pytest.raises(ArtifactError, match="not a dictionary of tensors"):
-            PickledTensors(path)
-    for content in (
-        {0: torch.zeros(2)},
-        {"a": torch.zeros(2).to_sparse()},
-        {"a": torch.zeros(1).expand(10**12)},
-        {"a": torch.zeros(2, device="meta")},
-    ):
-        torch.save(content, path)
-        with pytest.raises(ArtifactError, match="not a whole, dense tensor"):
-            PickledTensors(path)
-    torch.save({"a": torch.nn.Parameter(torch.ones(2))}, path)
-    with PickledTensors(path) as source:
-        np.testing.assert_array_equal(source.read("a"), [1.0, 1.0])
-    path.write_bytes(b"nothing")
-    with pytest.raises(ArtifactError, match="PyTorch cannot read it as weights alone"):
-        PickledTensors(path)

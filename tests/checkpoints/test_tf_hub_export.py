@@ -204,7 +204,10 @@ WRONG: dict[str, tuple[Callable[[dict[str, Any]], Any], str]] = {
         lambda v: v["variables"].update({BIAS: v["variables"][QUERY]}),
         r"two paths name one variable\. Take the whole folder",
     ),
-    "missing variable": (lambda v: v["variables"].pop(BIAS), rf"Missing in the file:\n  {BIAS}$"),
+    "missing variable": (
+        lambda v: v["variables"].pop(BIAS),
+        rf"Missing in the file:\n  {BIAS} .closest in the file: .*bias.$",
+    ),
     "unknown variable": (
         lambda v: v["variables"].update({"x/kernel": v["variables"].pop(BIAS)}),
         r"Not used by the model:\n  x/kernel$",
