@@ -224,6 +224,10 @@ def missing_file(path: Path) -> str:
             f"the training{model}."
         )
     hint = f"Did you mean {nearest.parent}?" if nearest else "Add it, or name another folder."
+    exported = [*folder.glob("*/saved_model.pb"), *folder.glob("*/encoder/saved_model.pb")]
+    if not nearest and exported:
+        last = max(exported, key=lambda found: by_number(str(found))).relative_to(folder).parts[0]
+        hint = f"Did you mean the SavedModel in {folder / last}?"
     if len(within) > 1:
         hint += f" {len(within)} folders within have one."
     return f"{path}: no such file. {hint}"

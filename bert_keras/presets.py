@@ -245,7 +245,12 @@ def resolve_handle(handle: str | os.PathLike[str], files: Iterable[str]) -> Path
     if "://" in text:
         return _download(text, text, list(files))
     path = file_io.expanded(text)
-    return path.parent if tensorflow_prefix(text) else path
+    try:
+        return path.parent if tensorflow_prefix(text) else path
+    except OSError as error:  # a name that is too long for a file system
+        raise ArtifactError(
+            f"{text[:100]!r}…: no folder can have this name: {error.strerror}."
+        ) from None
 
 
 def tensorflow_prefix(handle: str | os.PathLike[str]) -> str:

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from safetensors.numpy import load_file, save_file
 
 from bert_keras import (
     BertEncoder,
@@ -25,6 +26,7 @@ from bert_keras import (
     cli,
     load_checkpoint,
 )
+from bert_keras.checkpoints.manifest import CONFIG, WEIGHTS
 from bert_keras.cli import PROGRAMS
 from bert_keras.errors import ArtifactError, DataError, UsageError
 from tests import contracts, hub
@@ -87,6 +89,33 @@ def test_a_tokenizer_in_another_form_is_written(call, source: Path, tmp_path: Pa
     done = call("convert", tmp_path / "hub", tmp_path / "back")
     assert "Tokenizer: vocab.txt, tokenizer.json" in done.out
     assert Tokenizer.from_preset(tmp_path / "back") == Tokenizer(_WORDS)
+
+
+def test_a_variant(call, source: Path, tmp_path: Path) -> None:
+    """Each command opens `model.fp16.safetensors` beside the plain file, and predicts with it."""
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    tensors = load_file(source / WEIGHTS)
+    (folder / CONFIG).write_bytes((source / CONFIG).read_bytes())
+    Tokenizer(_WORDS).save_to_preset(folder)
+    save_file(tensors, folder / WEIGHTS)
+    half = {name: values.astype("float16") for name, values in tensors.items()}
+    save_file(half, folder / "model.fp16.safetensors")
+    assert call("inspect", folder, "--variant", "fp16").code == 0
+    assert call("verify", folder, source, "--tolerance", 0).code == 0
+    assert call("verify", folder, source, "--tolerance", 0, "--variant", "fp16").code == 1
+    assert call("convert", folder, tmp_path / "new", "--variant", "fp16").code == 0
+    opened = load_checkpoint(folder, variant="fp16")
+    contracts.assert_same_weights(load_checkpoint(tmp_path / "new"), opened)
+    assert call("predict", folder, "w1 [MASK] w2", "variant=fp16").code == 0
+    for command in (("inspect", folder, "--variant"), ("predict", folder, "w1 [MASK]")):
+        last = "int8" if command[0] == "inspect" else "variant=int8"
+        done = call(*command, last)
+        assert done.code == ArtifactError.exit_code
+        assert "no weights of the variant 'int8'" in done.err
+    done = call("inspect", folder, "--averages")
+    assert done.code == UsageError.exit_code
+    assert "averages=True opens the moving averages" in done.err
 
 
 def test_the_encoder_alone(call, source: Path, tmp_path: Path) -> None:

@@ -143,6 +143,20 @@ def test_paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert presets.resolve_handle(tmp_path / "model", ()) == tmp_path / "model"
     with pytest.raises(ArtifactError, match="The handle is empty"):
         BertEncoder.from_preset("")
+    with pytest.raises(ArtifactError, match="no folder can have this name: File name too long"):
+        BertEncoder.from_preset("x" * 5000)
+
+
+def test_a_checkpoint_of_several_in_a_folder(tmp_path: Path) -> None:
+    """A prefix of TensorFlow's files stands for their folder, so that the tokenizer is found."""
+    (tmp_path / "model.ckpt-20.index").touch()
+    for name in ("model.ckpt-20", "model.ckpt-20.index"):
+        assert presets.tensorflow_prefix(tmp_path / name) == "model.ckpt-20"
+        assert presets.resolve_handle(tmp_path / name, ()) == tmp_path
+    for name in ("model.ckpt-2", "", "hf://a/b", "model.ckpt-20.data-00000-of-00001"):
+        assert presets.tensorflow_prefix(tmp_path / name) == ""
+    (tmp_path / "model.ckpt-20").mkdir()
+    assert presets.tensorflow_prefix(tmp_path / "model.ckpt-20") == ""
 
 
 def test_a_repository_in_the_cache(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -31,6 +31,7 @@ from bert_keras.checkpoints.keras_hub_names import (
 )
 from bert_keras.checkpoints.manifest import CONFIG
 from bert_keras.checkpoints.name_mapping import NameMap, TensorSpec
+from bert_keras.checkpoints.wrapped_names import unwrapped
 from bert_keras.config import BertConfig
 from bert_keras.errors import COPY_AGAIN, ArtifactError
 from bert_keras.layers.state import plain_weights
@@ -121,7 +122,9 @@ class KerasHubFolder(Checkpoint):
     def source(self, *, verify: bool = False) -> tensors.Tensors:
         """Open the weights of the backbone, and those of the head if it is known."""
         del verify  # KerasHub writes no digests
-        backbone = streaming.HDF5File(self.directory / WEIGHTS, _numbered)
+        opened_file = streaming.HDF5File(self.directory / WEIGHTS, _numbered)
+        table = self._backbone().file_modules(self._config())["embeddings/token"]
+        backbone = unwrapped(opened_file, f"{table}/{FILE_LEAVES['embeddings'].name}", (), "/")
         path = self.directory / tasks.WEIGHTS
         if not (self._head() and path.is_file()):
             return backbone

@@ -111,6 +111,7 @@ def name_map(num_heads: int, *, shared: bool) -> NameMap:
 MODEL, VARIABLES = "saved_model.pb", "variables/variables"
 # Files to download: the index shows that a repository is one, the others follow with `trust`.
 INDEX, FILES = f"{VARIABLES}.index", (f"{VARIABLES}.data-*", *CONFIGS.values())
+_EXPORT = "assets.extra/export.json"  # in SavedModels that `export.saved_model` wrote
 _HEAD_SIZE = 64
 _ALBERT = {config.hidden_size: config for config in PRESETS.values() if config.family == "albert"}
 _CONSTANTS = {"activation": "gelu_tanh", "layer_norm_epsilon": 1e-12}
@@ -143,8 +144,15 @@ class HubFolder(Checkpoint):
         """Read the config, if there is one.
 
         Raises:
-            ArtifactError: if `trust` is False: without a config some values are assumed.
+            ArtifactError: if `trust` is False: without a config some values are assumed; or if the
+                folder is an export of a task by this package.
         """
+        if (directory / _EXPORT).is_file():
+            raise ArtifactError(
+                f"{directory}: a SavedModel of a task, exported for its answers. It states no "
+                "config. Open the checkpoint that it was exported from. For answers: `bert-keras "
+                "serve`, or tf.saved_model.load."
+            )
         if not trust:
             raise ArtifactError(
                 f"{directory}: a SavedModel, which is a program. Only its variables would be read, "
@@ -233,6 +241,11 @@ class HubFolder(Checkpoint):
 
     def _sizes(self, family: str, shapes: Shapes) -> dict[str, Any]:
         """Return the sizes of a config, from the shapes of variables and published models."""
+        if not shapes:
+            raise ArtifactError(
+                f"{self._variables}: has no variables, as the preprocessor of a pair. Name the "
+                "folder of the encoder."
+            )
         is_tf1 = _is_tf1(shapes)
         names = _names(family, ENCODER, 1, shapes)
 

@@ -168,7 +168,7 @@ def test_no_averages(tmp_path: Path) -> None:
 # === Object-based checkpoints of TensorFlow 2 ===
 
 
-def _objects(
+def write_objects(
     tf: Any,
     folder: Path,
     variables: dict[str, np.ndarray],
@@ -201,7 +201,7 @@ def test_a_training_of_the_model_garden(
     ]
     save_checkpoint(models[0], tmp_path / "tf1", format="google_tf1")
     shutil.copy(tmp_path / "tf1" / "bert_config.json", tmp_path)
-    _objects(tensorflow, tmp_path, *map(garden, models))
+    write_objects(tensorflow, tmp_path, *map(garden, models))
     opened = load_checkpoint(tmp_path)
     assert type(opened) is type(models[0])
     contracts.assert_same_weights(opened, models[0])
@@ -215,7 +215,9 @@ def test_another_program_of_tensorflow_2(tensorflow: Any, tmp_path: Path) -> Non
     save_checkpoint(BertEncoder(TINY), tmp_path / "tf1", format="google_tf1")
     shutil.copy(tmp_path / "tf1" / "bert_config.json", tmp_path)
     names = ("my_model/word_embeddings/kernel", "my_model/dense/kernel")
-    prefix = _objects(tensorflow, tmp_path, {name: np.ones((3, 2), "float32") for name in names})
+    prefix = write_objects(
+        tensorflow, tmp_path, {name: np.ones((3, 2), "float32") for name in names}
+    )
     assert tf_checkpoint.is_object_based(prefix)
     assert not tf_checkpoint.is_object_based(tmp_path / "tf1" / google_tf1.PREFIX)
     with pytest.raises(

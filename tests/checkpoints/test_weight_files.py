@@ -213,6 +213,16 @@ def test_the_steps_of_a_training_are_counted(saved: Path, tmp_path: Path) -> Non
         load_checkpoint(tmp_path)
 
 
+@pytest.mark.parametrize("place", ["{}/saved_model.pb", "{}/encoder/saved_model.pb"])
+def test_the_versions_of_an_export_are_counted(place: str, tmp_path: Path) -> None:
+    for version in (9, 10):
+        path = tmp_path / place.format(version)
+        path.parent.mkdir(parents=True)
+        path.touch()
+    with pytest.raises(ArtifactError, match=f"Did you mean the SavedModel in {tmp_path / '10'}"):
+        load_checkpoint(tmp_path)
+
+
 def test_a_file_is_no_folder(saved: Path) -> None:
     with pytest.raises(ArtifactError, match=r"a file\. A checkpoint is a folder .*: name '.*saved"):
         load_checkpoint(saved / WEIGHTS)

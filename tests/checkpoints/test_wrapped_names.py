@@ -198,6 +198,22 @@ def test_averaged_weights_of_pytorch(theirs: Any, tmp_path: Path) -> None:
     contracts.assert_same_weights(opened, _open(_write(tmp_path / "plain", theirs, str)))
 
 
+def test_a_backbone_within_another_model_of_keras(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Keras puts the layers of an inner model below its name, in a preset folder of KerasHub."""
+    h5py = pytest.importorskip("h5py")
+    encoder = BertEncoder(contracts.TINY.replace(activation="gelu_tanh"))
+    model = contracts.as_trained(encoder)
+    save_checkpoint(model, tmp_path, format="keras_hub")
+    with h5py.File(tmp_path / "model.weights.h5", "r+") as file:
+        file.move("layers", "outer")
+        file.create_group("layers/bert_backbone")
+        file.move("outer", "layers/bert_backbone/layers")
+    contracts.assert_same_weights(load_checkpoint(tmp_path), model)
+    assert "names begin with 'layers/bert_backbone/', which" in capsys.readouterr().err
+
+
 def test_a_scope_in_a_tensorflow_checkpoint(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
