@@ -35,7 +35,7 @@ from bert_keras import (
     load_checkpoint,
     save_checkpoint,
 )
-from bert_keras.checkpoints import sentence_transformers, tensors
+from bert_keras.checkpoints import sentence_transformers, weight_files
 from bert_keras.checkpoints.manifest import CONFIG, MANIFEST, WEIGHTS
 from bert_keras.errors import ArtifactError
 from tests import contracts
@@ -150,7 +150,7 @@ def _shards(folder: Path) -> None:
     stored = load_file(folder / WEIGHTS)
     shutil.move(folder / WEIGHTS, folder / "model-1.safetensors")
     places = dict.fromkeys(stored, "model-1.safetensors")
-    (folder / tensors.INDEX).write_text(json.dumps({"metadata": {}, "weight_map": places}))
+    (folder / weight_files.INDEX).write_text(json.dumps({"metadata": {}, "weight_map": places}))
 
 
 def _pickled(folder: Path) -> None:
@@ -158,7 +158,7 @@ def _pickled(folder: Path) -> None:
     torch = pytest.importorskip("torch")
     _theirs(folder)
     stored = {name: torch.tensor(values) for name, values in load_file(folder / WEIGHTS).items()}
-    torch.save(stored, folder / tensors.PICKLE)
+    torch.save(stored, folder / weight_files.PICKLE)
     (folder / WEIGHTS).unlink()
 
 
@@ -232,8 +232,8 @@ class _Payload:
 def _as_pickle(folder: Path, canary: Path) -> Callable[[], object]:
     """Replace the weights by a plain pickle that creates the canary file."""
     (folder / WEIGHTS).unlink(missing_ok=True)
-    (folder / tensors.PICKLE).write_bytes(pickle.dumps({"a": _Payload(canary)}))
-    return lambda: pickle.loads((folder / tensors.PICKLE).read_bytes())
+    (folder / weight_files.PICKLE).write_bytes(pickle.dumps({"a": _Payload(canary)}))
+    return lambda: pickle.loads((folder / weight_files.PICKLE).read_bytes())
 
 
 def _as_torch(folder: Path, canary: Path) -> Callable[[], object]:
@@ -241,8 +241,8 @@ def _as_torch(folder: Path, canary: Path) -> Callable[[], object]:
     import torch
 
     (folder / WEIGHTS).unlink(missing_ok=True)
-    torch.save({"a": _Payload(canary)}, folder / tensors.PICKLE)
-    return lambda: torch.load(folder / tensors.PICKLE, weights_only=False)
+    torch.save({"a": _Payload(canary)}, folder / weight_files.PICKLE)
+    return lambda: torch.load(folder / weight_files.PICKLE, weights_only=False)
 
 
 def _as_weights(folder: Path, canary: Path) -> Callable[[], object]:
