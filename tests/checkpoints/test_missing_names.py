@@ -117,6 +117,7 @@ def test_every_format(name: str, tmp_path: Path) -> None:
         assert closest.replace("my_query", "query") == missing
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", hugging_face_names.FAMILIES)
 def test_every_family(family: str, tmp_path: Path) -> None:
     config = CONFIGS[family]

@@ -141,6 +141,7 @@ def test_every_file_format(file: str, theirs: Any, tmp_path: Path) -> None:
     contracts.assert_same_weights(encoder, expected.encoder)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", hugging_face_names.FAMILIES)
 @pytest.mark.parametrize("ending", ["Model", "ForMaskedLM"])
 def test_every_family(family: str, ending: str, transformers: Any, tmp_path: Path) -> None:
