@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from bert_keras import saved_model_loading
 from bert_keras.errors import ResourceError
 from bert_keras.export import subprocess_export
 from bert_keras.models import BertEncoder
@@ -17,10 +18,11 @@ from tests.contracts import TINY
 
 def test_its_command_and_its_failure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     seen: dict[str, Any] = {}
+    codes = iter([5, 0])
 
     def start(command: list[str], **options: Any) -> Any:
         seen.update(command=command, environment=options["env"])
-        return SimpleNamespace(returncode=5, stderr="the disk is full")
+        return SimpleNamespace(returncode=next(codes), stderr="the disk is full")
 
     predictor: Any = SimpleNamespace(
         save_to_preset=lambda _: None,
@@ -36,3 +38,9 @@ def test_its_command_and_its_failure(tmp_path: Path, monkeypatch: pytest.MonkeyP
         *(str(tmp_path / "1"), "--dtype=mixed_bfloat16", "--output=attentions", "--portable"),
     ]
     assert seen["environment"]["KERAS_BACKEND"] == "torch"
+    # What the process wrote needs no trust in this one.
+    (tmp_path / "1" / "encoder").mkdir(parents=True)
+    (tmp_path / "1" / "encoder" / saved_model_loading.PROGRAM).write_bytes(b"of the process")
+    subprocess_export.with_backend("torch", predictor, tmp_path / "1")
+    assert saved_model_loading.is_own(tmp_path / "1" / "encoder")
+    assert not saved_model_loading.is_own(tmp_path / "1")
