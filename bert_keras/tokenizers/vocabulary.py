@@ -61,7 +61,7 @@ MAX_WORD_LENGTH = 100  # characters; a longer word is [UNK]
 WORDS_PER_ENTRY = 8
 FEWEST_WORDS = 100_000
 COVERAGE = 0.9999  # share of the characters in the corpus that the alphabet covers
-_UNWRITABLE = re.compile("[\r\n\ud800-\udfff]")
+_UNWRITABLE = re.compile("[\0\r\n\ud800-\udfff]")
 
 Progress = Callable[[int, int | None, str], object]
 
@@ -93,8 +93,8 @@ def check_vocabulary(
             raise DataError(f"{place(index)}: a blank entry. Every entry is a piece; remove it.")
         if _UNWRITABLE.search(token):
             raise DataError(
-                f"{place(index)}: line break or lone surrogate. Received: {token!r}. Remove the "
-                "character: a vocab.txt cannot hold it."
+                f"{place(index)}: line break, NUL or lone surrogate. Received: {token!r}. Remove "
+                "the character: a vocab.txt cannot hold it."
             )
         if token in seen:
             raise DataError(
