@@ -14,6 +14,7 @@ import signal
 import sys
 import threading
 import traceback
+import warnings
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -158,15 +159,26 @@ def missing_backend(error: BaseException) -> str:
     return f'{name} is not installed. Install with: pip install "bert-keras[{name}]"{alternative}.'
 
 
-def quiet() -> None:
-    """Hide messages of TensorFlow on stderr that do not help the user of a program.
+# Warnings of libraries about each other, which no user of a program can mend. They stay hidden with
+# `python -W error`, which shows the warnings of this package.
+_OF_LIBRARIES: dict[str, type[Warning]] = {
+    # Keras reads tensors of PyTorch, whose `__array__` is older than NumPy 2.
+    "__array__ implementation doesn't accept a copy keyword": DeprecationWarning,
+}
 
-    They are about oneDNN and CUDA at the import, about devices, and about functions that are traced
-    again for other lengths. With BERT_KERAS_VERBOSE=1 in the environment all are shown.
+
+def quiet() -> None:
+    """Hide messages of libraries on stderr that do not help the user of a program.
+
+    Those of TensorFlow are about oneDNN and CUDA at the import, about devices, and about functions
+    that are traced again for other lengths. With BERT_KERAS_VERBOSE=1 in the environment all are
+    shown.
     """
     if os.environ.get("BERT_KERAS_VERBOSE") == "1":
         return
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+    for message, category in _OF_LIBRARIES.items():
+        warnings.filterwarnings("ignore", message=message, category=category)
     logging.getLogger("tensorflow").addFilter(lambda record: "retracing" not in str(record.msg))
     hooks.install()
 

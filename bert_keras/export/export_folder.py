@@ -64,8 +64,12 @@ _TRIED = 1 << 20  # bytes of a trial file
 
 
 @contextmanager
-def new_export(path: Path) -> Iterator[Path]:
+def new_export(path: Path, file: str = "") -> Iterator[Path]:
     """Yield a temporary folder that becomes `path` when the block ends without an error.
+
+    Args:
+        path: the folder.
+        file: name of its main file, for the message if a converter has removed what it wrote.
 
     Raises:
         UsageError: if another process has written `path` in the meantime.
@@ -77,7 +81,7 @@ def new_export(path: Path) -> Iterator[Path]:
     try:
         with one_writer(path):
             require_new(path)
-            with new_folder(path) as folder, _named(path, folder):
+            with new_folder(path) as folder, _named(path, folder, file):
                 yield folder
     except BaseException:
         for folder in made:
@@ -87,7 +91,7 @@ def new_export(path: Path) -> Iterator[Path]:
 
 
 @contextmanager
-def _named(path: Path, folder: Path) -> Iterator[None]:
+def _named(path: Path, folder: Path, file: str) -> Iterator[None]:
     """Raise errors of converters again, with `path` in the place of the temporary folder."""
     try:
         yield
@@ -96,24 +100,25 @@ def _named(path: Path, folder: Path) -> Iterator[None]:
     except Exception as error:
         if hasattr(error, "exit_code"):
             raise
-        if refusal := _refusal(error, folder, path):
+        if refusal := _refusal(error, folder, path, file):
             raise ResourceError(refusal) from error
         if not isinstance(error, TypeError | ValueError):
             raise
         raise RuntimeError(f"{path}: could not be converted: {error}") from error
 
 
-def _refusal(error: Exception, folder: Path, path: Path) -> str:
+def _refusal(error: Exception, folder: Path, path: Path, main: str) -> str:
     """Return the message about a disk that refuses to be written; "" if that is not the reason.
 
     Converters report a full disk in their own words or without a file name. So a small file is
     written as a trial, in the folder and in the temporary folder.
     """
-    if isinstance(error, OSError) and exit_code_of(error):
-        file = str(error.filename or path).replace(str(folder), str(path))
-        return f"{file}: could not be written: {error.strerror}."
-    newest = max(folder.rglob("*"), key=lambda file: file.stat().st_mtime_ns, default=folder)
+    # The file that was written last, if the error has no name.
+    newest = max(folder.rglob("*"), key=lambda file: file.stat().st_mtime_ns, default=folder / main)
     file = str(path / newest.relative_to(folder))
+    if isinstance(error, OSError) and exit_code_of(error):
+        file = str(error.filename or file).replace(str(folder), str(path))
+        return f"{file}: could not be written: {error.strerror}."
     for place, name in ((folder, file), (Path(tempfile.gettempdir()), "")):
         try:
             with tempfile.TemporaryFile(dir=place) as trial:

@@ -86,7 +86,7 @@ def runtime_model(
         return path
     module = importlib.import_module(f"bert_keras.export.runtimes.{target.module}")
     manifest = Manifest.of(predictor, format, quantization)
-    with new_export(path) as folder:
+    with new_export(path, target.file) as folder:
         module.write(task_or_encoder, folder / target.file, quantization)
         tokenizer.save_to_preset(folder)
         manifest.write(folder)

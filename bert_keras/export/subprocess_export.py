@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -38,7 +39,6 @@ def with_backend(backend: str, predictor: Predictor, path: Path, *flags: str) ->
             "KERAS_BACKEND": backend,
             # This process uses the accelerator, and an export does not need one.
             "CUDA_VISIBLE_DEVICES": "-1",
-            "TF_CPP_MIN_LOG_LEVEL": os.environ.get("TF_CPP_MIN_LOG_LEVEL", "3"),
             "PYTHONPATH": os.pathsep.join([_ROOT, *filter(None, [os.environ.get("PYTHONPATH")])]),
         }
         result = subprocess.run(
@@ -47,10 +47,19 @@ def with_backend(backend: str, predictor: Predictor, path: Path, *flags: str) ->
     if result.returncode:
         raise ResourceError(
             f"{path}: exporting on the {backend} backend in a second process failed "
-            f"(exit code {result.returncode}):\n{result.stderr[-4000:]}"
+            f"(exit code {result.returncode}):\n{_without_logs(result.stderr)[-4000:]}"
         )
     for folder in (path, *path.glob("*/")):  # a pair for TensorFlow Hub has two SavedModels
         saved_model_loading.remember(folder)
+
+
+# Lines of TensorFlow's log, which it writes while it is imported.
+_LOG = re.compile(r"([IW]\d{4,} |[\d-]+ [\d:.]+: I |WARNING: All log messages before absl)")
+
+
+def _without_logs(text: str) -> str:
+    """Return the messages of a process without the lines of TensorFlow's log."""
+    return "\n".join(line for line in text.splitlines() if not _LOG.match(line)).strip()
 
 
 def _outputs(model: Task | BertEncoder) -> list[str]:

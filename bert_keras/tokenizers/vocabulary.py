@@ -58,7 +58,7 @@ def vocabulary_text(vocabulary: Iterable[str]) -> bytes:
 SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 CONTINUATION = "##"
 COVERAGE = 0.9999  # share of the characters in the corpus that the alphabet covers
-_UNWRITABLE = re.compile("[\r\n\ud800-\udfff]")
+_UNWRITABLE = re.compile("[\0\r\n\ud800-\udfff]")
 
 
 def check_vocabulary(
@@ -88,8 +88,8 @@ def check_vocabulary(
             raise DataError(f"{place(index)}: a blank entry. Every entry is a piece; remove it.")
         if _UNWRITABLE.search(token):
             raise DataError(
-                f"{place(index)}: line break or lone surrogate. Received: {token!r}. Remove the "
-                "character: a vocab.txt cannot hold it."
+                f"{place(index)}: line break, NUL or lone surrogate. Received: {token!r}. Remove "
+                "the character: a vocab.txt cannot hold it."
             )
         if token in seen:
             raise DataError(

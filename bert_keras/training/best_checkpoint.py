@@ -206,7 +206,8 @@ class KeepBest(keras.callbacks.Callback):
         fault = "not all weights are" if math.isfinite(loss) else f"the loss is {loss}, not"
         raise NumericError(
             f"At step {step} {fault} finite. A lower learning_rate, a longer warmup, clip_norm=1 "
-            "or precision=float32 help most often, in a new run (out=FOLDER)."
+            "or precision=float32 help most often, in a new run (out=FOLDER). A lower "
+            "learning_rate= with override=learning_rate goes on from the last checkpoint."
         )
 
     def _save(self, step: int, metrics: Mapping[str, Any]) -> None:

@@ -44,3 +44,14 @@ def test_its_command_and_its_failure(tmp_path: Path, monkeypatch: pytest.MonkeyP
     subprocess_export.with_backend("torch", predictor, tmp_path / "1")
     assert saved_model_loading.is_own(tmp_path / "1" / "encoder")
     assert not saved_model_loading.is_own(tmp_path / "1")
+
+
+def test_lines_of_a_log_are_no_message() -> None:
+    text = (
+        "I0000 00:00:1795916324.407656    7042 cudart_stub.cc:31] Could not find cuda drivers\n"
+        "WARNING: All log messages before absl::InitializeLog() is called are written to STDERR\n"
+        "2026-01-01 10:00:00.1: I tensorflow/port.cc:153] oneDNN custom operations are on\n"
+        "demo/1/model.tflite: could not be written: No space left on device.\n"
+    )
+    expected = "demo/1/model.tflite: could not be written: No space left on device."
+    assert subprocess_export._without_logs(text) == expected

@@ -106,6 +106,7 @@ def test_assets_of_a_saved_model(cased: list[str], tmp_path):
     [
         (b"", "vocab.txt: the vocabulary is empty"),
         (b"\n", "vocab.txt:1: a blank entry"),
+        (SPECIALS.encode() + b"a\0b\n", "vocab.txt:6: line break, NUL or lone surrogate"),
         (SPECIALS.encode() + b"a\n\nb\n", "vocab.txt:7: a blank entry"),
         (SPECIALS.encode() + b"a\n\n", "vocab.txt:7: a blank entry"),
         (SPECIALS.encode() + b"a\nb\na\n", "vocab.txt:8: 'a' is also at .*vocab.txt:6"),
