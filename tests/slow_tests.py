@@ -353,7 +353,7 @@ _ON_PYTORCH_ALONE: Tests = {
         "test_other_ways_to_train": (),
         "test_tags_of_several_sentences_in_a_row": (),
     },
-    "tests/training/test_finetuned.py": {
+    "tests/training/test_finetuned_model.py": {
         "test_a_plain_checkpoint_is_known_by_its_class": ("multi_label_classification",),
         "test_a_run_brings_its_values": (),
     },

@@ -10,7 +10,7 @@ import pytest
 
 from bert_keras.data import read_entities
 from bert_keras.data.annotation_files import ENTITY_KEYS
-from bert_keras.training import finetune_data
+from bert_keras.training import finetuned_model
 from bert_keras.training.finetune_recipe import FinetuneRecipe, load_finetuning, quicktest
 from bert_keras.training.recipe_files import read_command
 from tests.markdown import Block, blocks, run_python
@@ -51,4 +51,4 @@ def test_commands_are_accepted(found: list[Block]) -> None:
             read_command(arguments, *known, name, named="")
         else:
             own: dict[str, str] = dict.fromkeys(("data", "out"), "")
-            finetune_data._values(arguments[1:], own, FinetuneRecipe(task="text_classification"))
+            finetuned_model._values(arguments[1:], own, FinetuneRecipe(task="text_classification"))

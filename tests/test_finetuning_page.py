@@ -14,7 +14,7 @@ import bert_keras as bk
 from bert_keras import data
 from bert_keras.errors import UsageError
 from bert_keras.inference import base as answers
-from bert_keras.training import finetune_data, predict
+from bert_keras.training import finetuned_model, predict
 from bert_keras.training.finetune_recipe import (
     TASK_NAMES,
     FinetuneRecipe,
@@ -86,7 +86,7 @@ def test_commands_are_accepted(
             parse_overrides([word for word in arguments if "=" in word], predict._DEFAULTS)
         else:
             own: dict[str, str] = dict.fromkeys(("data", "out"), "")
-            finetune_data._values(arguments[1:], own, FinetuneRecipe(task="text_classification"))
+            finetuned_model._values(arguments[1:], own, FinetuneRecipe(task="text_classification"))
 
 
 def test_every_task_and_every_recipe_has_its_place(text: str) -> None:

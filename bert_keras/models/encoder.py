@@ -354,9 +354,8 @@ class BertEncoder(ResizesVocabulary, AnswersTexts, EncoderView):
                 values that it lacks. A SavedModel of `export.tf_hub` needs no trust.
             options: `hidden_states`, `attentions`, `dtype`, `name`; `vocab_size` for another number
                 of token rows, see `resize_vocabulary`; `variant` and `averages`, see
-                `load_checkpoint`; and `plain`: with plain=True adapters are merged, quantised
-                weights are floats and nothing is frozen, as other libraries read the folder.
-                Without it the model is as it was saved.
+                `load_checkpoint`; and `plain`: True to merge adapters, make floats of quantised
+                weights and freeze nothing, as other libraries do. Else the model is as saved.
 
         Raises:
             ArtifactError: the folder cannot be read, or its tensors do not fit the model.

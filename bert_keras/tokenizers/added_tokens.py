@@ -173,8 +173,11 @@ def add_to(engine: hf.Tokenizer, added: Iterable[AddedToken], *, hide_special: b
             if engine.token_to_id(content) is not None:
                 continue  # a piece of the model, which is ordinary text
             content, flags = f"{NO_TEXT} {content}", {**flags, "normalized": False}
-        add = engine.add_special_tokens if token.special else engine.add_tokens  # pyright: ignore[reportUnknownMemberType]
-        add([hf.AddedToken(content, **flags)])
+        entry = [hf.AddedToken(content, **flags)]
+        if token.special:
+            engine.add_special_tokens(entry)  # pyright: ignore[reportUnknownMemberType]
+        else:
+            engine.add_tokens(entry)  # pyright: ignore[reportUnknownMemberType]
 
 
 # === Files of a folder without tokenizer.json ===

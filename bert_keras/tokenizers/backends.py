@@ -122,7 +122,7 @@ class Engine:
 
     def with_added(self, added: Sequence[AddedToken]) -> Engine:
         """Return the same tokenizer with other added tokens."""
-        content = json.loads(self.json)
+        content = file_io.decode_json(self.json, "tokenizer.json")
         special = [t for t in content["added_tokens"] if t["content"] in self.scheme.special_tokens]
         tokens = [*special, *(token.json for token in added)]
         content["added_tokens"] = sorted(tokens, key=lambda token: token["id"])

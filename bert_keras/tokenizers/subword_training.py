@@ -8,7 +8,6 @@ a hash table, which differs between processes; so SentencePiece learns the unigr
 
 from __future__ import annotations
 
-import json
 import math
 import re
 import tempfile
@@ -21,6 +20,7 @@ from typing import Any
 import tokenizers as hf
 from tokenizers import decoders, models, normalizers, pre_tokenizers, trainers
 
+from bert_keras import file_io
 from bert_keras.errors import DataError
 from bert_keras.tokenizers import backends
 from bert_keras.tokenizers.backend_files import parse_sentencepiece
@@ -165,11 +165,9 @@ def _learn_bpe(counts: Counter[str], vocab_size: int, normalizer: normalizers.No
         show_progress=False,
     )
     learner.train_from_iterator(_repeated(runs), trainer)
+    content = file_io.decode_json(learner.to_str(), "tokenizer.json")
     pairs = [(part[:-1], part[-1]) for part in spellings]
-    pairs += [
-        (_in_bytes(left), _in_bytes(right))
-        for left, right in json.loads(learner.to_str())["model"]["merges"]
-    ]
+    pairs += [(_in_bytes(left), _in_bytes(right)) for left, right in content["model"]["merges"]]
     merged = [left + right for left, right in pairs]
     entries = [*SPECIAL_TOKENS, *sorted(_TO_BYTES.alphabet()), *dict.fromkeys(merged)]
     if len(entries) < vocab_size:

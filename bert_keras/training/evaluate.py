@@ -36,7 +36,7 @@ def main(arguments: list[str]) -> int:
     from rich.table import Table
 
     from bert_keras.training.finetune_data import read
-    from bert_keras.training.finetuned import open_finetuned
+    from bert_keras.training.finetuned_model import open_finetuned
 
     opened = open_finetuned(arguments, "evaluate", ("data",))
     data_file, finetuning = opened.program_values["data"], opened.finetuning

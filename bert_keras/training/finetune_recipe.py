@@ -303,10 +303,7 @@ class FinetuneRecipe(RunRecipe):
     keep: str = _run(
         "weights to keep",
         "best",
-        choices={
-            "best": "those of the best evaluation",
-            "last": "those of the last step",
-        },
+        choices={"best": "those of the best evaluation", "last": "those of the last step"},
         before="checkpoint_every",
     )
     patience: int = _run(
@@ -383,10 +380,9 @@ def load_finetuning(name_or_path: str) -> FinetuneRecipe:
 
 def quicktest(recipe: FinetuneRecipe) -> FinetuneRecipe:
     """Return the recipe of a quick test: few examples and steps, all else as it is."""
-    more: dict[str, Any] = {}
-    if recipe.task in _QUESTIONS:
-        more = {"max_question": 16, "stride": 8}
-    if recipe.representation == "concat_last_4":  # of more layers than its model has
+    is_question = recipe.task in _QUESTIONS
+    more: dict[str, Any] = {"max_question": 16, "stride": 8} if is_question else {}
+    if recipe.representation == "concat_last_4":  # its model has fewer layers
         more = {"representation": "last"}
     return dataclasses.replace(
         recipe,

@@ -127,7 +127,7 @@ def _predict(model: str, inputs: Sequence[str], values: dict[str, Any]) -> int:
     """Answer the inputs; print JSON lines, or write them to `out`. Return the exit code."""
     # Keras and its backend take seconds to import: not for a bad command line.
     from bert_keras.predictor import plain, predict_rows, records, require_new, write
-    from bert_keras.training.finetuned import cut_texts_told, require_apart
+    from bert_keras.training.finetuned_model import cut_texts_told, require_apart
 
     out = file_io.expanded(values["out"]) if values["out"] else None
     if out is not None:
@@ -322,7 +322,7 @@ def _number(name: str, text: str) -> float | None:
 def _official(model: str, inputs: Sequence[str], assigned: Sequence[str]) -> int:
     """Predict a file of a benchmark, and write the form that is official for it."""
     from bert_keras.training.finetune_data import read
-    from bert_keras.training.finetuned import open_finetuned, require_apart
+    from bert_keras.training.finetuned_model import open_finetuned, require_apart
 
     if len(inputs) != 1:
         raise UsageError(

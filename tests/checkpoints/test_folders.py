@@ -344,11 +344,6 @@ def test_weights_that_are_not_finite_are_never_written(tmp_path):
     assert not (tmp_path / "folder").exists()
 
 
-def test_unknown_preset_names_one_like_it():
-    with pytest.raises(ArtifactError, match=r"'bert_tiny': no such folder.* 'bert_tiny_uncased'"):
-        BertEncoder.from_preset("bert_tiny")
-
-
 def test_outputs_of_an_encoder_are_saved(tmp_path):
     encoder = BertEncoder(TINY, hidden_states=True, attentions=True)
     encoder.save_to_preset(tmp_path)

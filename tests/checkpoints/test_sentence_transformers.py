@@ -103,6 +103,7 @@ def test_prompts_are_theirs(kind: str, sentence_folder: Any, library: Any) -> No
         theirs = (library.SentenceTransformer if is_vectors else library.CrossEncoder)(
             str(folder), device="cpu"
         )
+    prompt: dict[str, Any]
     for prompt in ({"prompt_name": "query"}, {"prompt": "w7 "}, {"prompt": ""}):
         if is_vectors:
             expected, found = theirs.encode(texts, **prompt), predictor.encode(texts, **prompt)

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
 
-from bert_keras import BertEncoder, Pretrainer, load_checkpoint, save_checkpoint
-from bert_keras.checkpoints import open_checkpoint, weight_files
+from bert_keras import BertEncoder, Pretrainer, load_checkpoint
+from bert_keras.checkpoints import weight_files
 from bert_keras.checkpoints.manifest import CONFIG, MANIFEST, WEIGHTS
 from bert_keras.checkpoints.weight_files import INDEX, PICKLE, PICKLE_INDEX
 from bert_keras.errors import ArtifactError, UsageError
@@ -143,15 +143,6 @@ def test_our_own_folder_has_digests_of_its_files(saved: Path, folder: Path, weig
     _save(folder / "model.fp16.safetensors", _half(weights))
     with pytest.raises(ArtifactError, match=r"model\.fp16\.safetensors: bert_keras\.json has no"):
         load_checkpoint(folder, variant="fp16")
-
-
-def test_formats_without_variants_refuse_them(tmp_path: Path) -> None:
-    encoder = BertEncoder(contracts.TINY.replace(activation="gelu_tanh"))
-    save_checkpoint(encoder, tmp_path, format="keras_hub")
-    with pytest.raises(UsageError, match="variant='fp16' names a file such as"):
-        open_checkpoint(tmp_path, variant="fp16")
-    with pytest.raises(UsageError, match="averages=True opens the moving averages in a"):
-        open_checkpoint(tmp_path, averages=True)
 
 
 def test_downloads() -> None:

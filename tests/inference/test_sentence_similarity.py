@@ -89,6 +89,7 @@ def test_prompts(prompted, tokenizer) -> None:
     np.testing.assert_allclose(found, expected, atol=1e-5)
     np.testing.assert_array_equal(predictor(TEXTS), found)
     np.testing.assert_array_equal(predictor.encode(TEXTS, prompt_name="query"), found)
+    plain: dict[str, Any]
     for plain in ({"prompt": ""}, {"prompt_name": "plain"}):
         other = predictor.encode(TEXTS, **plain)
         x = {**tokenizer(TEXTS), features.PROMPT_LENGTH: np.zeros((len(TEXTS), 1), np.int32)}

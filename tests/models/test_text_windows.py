@@ -44,9 +44,8 @@ def encoder() -> BertEncoder:
 
 
 def classifier(**options: Any) -> SequenceClassifier:
-    return SequenceClassifier(
-        encoder(), dropout=0.0, tokenizer=Tokenizer(VOCABULARY), **({"num_classes": 2} | options)
-    )
+    values: dict[str, Any] = {"num_classes": 2, "dropout": 0.0, **options}
+    return SequenceClassifier(encoder(), tokenizer=Tokenizer(VOCABULARY), **values)
 
 
 def windows_of(texts: list[str], pairs: list[str] | None = None) -> Any:
@@ -145,6 +144,7 @@ def test_windows_of_a_text_weigh_as_much_as_a_short_text() -> None:
     examples = task.examples_of([TEXTS], [0, 1] * 4, max_length=16, **WINDOWS)
     examples.weigh([1.0, 2.0] * 4)
     sources = examples.rows.sources
+    assert sources is not None
     counts = np.bincount(sources)
     assert counts.max() > 1
     assert examples.num_texts == len(TEXTS)

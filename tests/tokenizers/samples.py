@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 # Each letter is a first piece and a continuation, so that few words become [UNK].
 LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZéñßαβγσςабвёйअनामि0123456789"
 PIECES = "the ##ing un ##aff ##able want ##want ##ed hello world mask sep 中国 한 ##국"
@@ -43,7 +45,7 @@ TRICKY = (
     "http://x.y/?z=1&a='b'#c",
 )
 
-SWITCHES = (
+SWITCHES: tuple[dict[str, Any], ...] = (
     {"lowercase": True},
     {"lowercase": False},
     {"lowercase": False, "strip_accents": True},

@@ -226,6 +226,7 @@ def test_long_texts_of_a_recipe(tmp_path: Path, capsys: pytest.CaptureFixture[st
         data = Data.read(one, finetuning)
         task = build_task(one, finetuning, data.labels, tokenizer)
         examples = training_examples(one, finetuning, data, tokenizer, task, one.seed)
+        assert isinstance(examples, SupervisedExamples)
         counts[reading] = len(examples)
         options[reading] = finetuning.predictor(task, tokenizer).options
         printed = capsys.readouterr().out

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,7 +13,7 @@ from bert_keras.training.input_digests import digests, digests_in
 from tests import hub
 
 
-def _recipe(**values: str) -> FinetuneRecipe:
+def _recipe(**values: Any) -> FinetuneRecipe:
     return FinetuneRecipe(task="text_classification", name="mine", **values)
 
 

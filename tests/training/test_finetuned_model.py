@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from bert_keras.errors import ArtifactError, UsageError
-from bert_keras.training.finetuned import open_finetuned, require_apart
+from bert_keras.training.finetuned_model import open_finetuned, require_apart
 from bert_keras.training.run_folder import QUICKTEST
 
 
