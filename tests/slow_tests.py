@@ -41,6 +41,10 @@ _ON_PYTORCH_ALONE: Tests = {
         "test_masked_lm_round_trip": ("one_segment",),
     },
     "tests/checkpoints/test_foreign_files.py": {"test_opening_only_reads": ("keras_hub",)},
+    "tests/checkpoints/test_grown_vocabulary.py": {
+        "test_a_trained_token_is_kept": (),
+        "test_opened_with_another_size": (),
+    },
     "tests/checkpoints/test_google_tf1.py": {
         "test_there_and_back": ("albert", "electra, ElectraPretrainer")
     },
@@ -253,6 +257,12 @@ _ON_PYTORCH_ALONE: Tests = {
     "tests/models/test_with_tokenizer.py": {
         "test_a_task_answers_as_its_predictor": ("SentenceEncoder",),
         "test_text_in_gives_the_same_answer_after_every_way": (),
+    },
+    "tests/models/test_vocabulary_size.py": {
+        "test_changes_of_the_model_are_kept": (),
+        "test_every_family": (),
+        "test_every_task": (),
+        "test_normal_rows_are_those_of_a_new_model": (),
     },
     "tests/optimization/test_learning_rates.py": {
         "test_against_numpy": ("values2-<lambda>",),
