@@ -81,6 +81,9 @@ def _command(name: str) -> Callable[..., None]:
         arguments = list(words or ())
         program = importlib.import_module(f"bert_keras.training.{name}")
         if name == "fill_mask":  # users copy this file, so it does not use `run`
+            if arguments in (["-h"], ["--help"]):  # argparse hides that the reader is gone
+                print(program.help_text(), end="")
+                return
             sys.exit(program.main(arguments))
         from bert_keras.training.run import run
 

@@ -7,6 +7,7 @@ import importlib
 import inspect
 import logging
 import re
+import signal
 from collections.abc import Callable
 from typing import Any
 
@@ -37,7 +38,18 @@ def test_no_code_twice():
     kinds = [
         each for each in classes if each.__module__ == errors.__name__ and "exit_code" in vars(each)
     ]
-    assert len({vars(kind)["exit_code"] for kind in kinds}) == len(kinds) == 5
+    assert len({vars(kind)["exit_code"] for kind in kinds}) == len(kinds) == 6
+
+
+def test_a_handler_of_sigterm_that_is_there_stays() -> None:
+    with errors.raising_on_sigterm():
+        outer = signal.getsignal(signal.SIGTERM)
+        with errors.raising_on_sigterm():
+            assert signal.getsignal(signal.SIGTERM) is outer
+        with pytest.raises(errors.Terminated):
+            signal.raise_signal(signal.SIGTERM)
+        assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL  # a second one ends the process
+    assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
 
 
 # === Exit codes of programs. tests/training/test_run.py tests them in processes of their own.

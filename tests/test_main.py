@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
@@ -30,11 +31,11 @@ def _commands() -> list[tuple[str, ...]]:
     return names
 
 
-def _start(*arguments: object, **options: Any) -> subprocess.Popen[str]:
+def _start(*arguments: object, cwd: Path = _ROOT) -> subprocess.Popen[str]:
     """Start the program with warnings as errors; its output and messages are pipes."""
     command = [sys.executable, "-W", "error", "-m", "bert_keras", *map(str, arguments)]
-    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    return subprocess.Popen(command, text=True, cwd=_ROOT, **{**pipes, **options})
+    pipe, environment = subprocess.PIPE, {**os.environ, "PYTHONPATH": str(_ROOT)}
+    return subprocess.Popen(command, text=True, cwd=cwd, env=environment, stdout=pipe, stderr=pipe)
 
 
 def test_the_module_is_the_command() -> None:

@@ -41,14 +41,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Returns:
         The exit code.
     """
-    parser = argparse.ArgumentParser(
-        "bert-keras fill-mask",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    parser.add_argument("saved_model", type=Path, help="an exported folder")
-    parser.add_argument("texts", nargs="*", metavar="text", help=f"with one {MASK} or more")
-    parser.add_argument("--trust", action="store_true", help="run this SavedModel")
+    parser = _parser()
     options = parser.parse_args(arguments)
     if not options.texts and sys.stdin.isatty():
         parser.error("no text: give some, or one per line on standard input")
@@ -70,6 +63,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except ValueError as error:
         return _fail(error, _BAD_DATA)
     return 0
+
+
+def help_text() -> str:
+    """Return what `--help` prints."""
+    return _parser().format_help()
+
+
+def _parser() -> argparse.ArgumentParser:
+    """Return the parser of the command line."""
+    parser = argparse.ArgumentParser(
+        "bert-keras fill-mask",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("saved_model", type=Path, help="an exported folder")
+    parser.add_argument("texts", nargs="*", metavar="text", help=f"with one {MASK} or more")
+    parser.add_argument("--trust", action="store_true", help="run this SavedModel")
+    return parser
 
 
 def load(folder: Path, *, trust: bool = False) -> Fill:
