@@ -110,7 +110,7 @@ def test_assets_of_a_saved_model(cased: list[str], tmp_path):
         (SPECIALS.encode() + b"a\n\nb\n", "vocab.txt:7: a blank entry"),
         (SPECIALS.encode() + b"a\n\n", "vocab.txt:7: a blank entry"),
         (SPECIALS.encode() + b"a\nb\na\n", "vocab.txt:8: 'a' is also at .*vocab.txt:6"),
-        (SPECIALS.encode() + b"a\rb\n", r"vocab.txt:6: line break .* Received: 'a\\rb'"),
+        (SPECIALS.encode() + b"a\rb\n", r"vocab.txt:6: line break, .* Received: 'a\\rb'"),
         (SPECIALS.encode() + b"a\ncaf\xe9\n", r"vocab.txt:7: not UTF-8. .*xe9"),
         (b"\xef\xbb\xbf" + SPECIALS.encode(), "vocab.txt:1: starts with a byte order mark"),
         (b"[PAD]\n[UNK]\n[SEP]\na\n", r"vocab.txt: lacks \[CLS\], \[MASK\]. Received: 4 entries"),
