@@ -27,7 +27,7 @@ from bert_keras.task_names import WINDOW_TASKS
 
 
 class Reading(NamedTuple):
-    """How long texts are read.
+    """Setting of how long texts are read.
 
     Attributes:
         long_texts: "truncate", "windows", or None for "truncate" with a warning.

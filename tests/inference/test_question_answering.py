@@ -110,6 +110,7 @@ def brute_force(task, tokenizer, question: str, context: str, **options: Any):
 
 @pytest.mark.parametrize("max_pieces", [1, 4, 30])
 @pytest.mark.parametrize("stride", [5, 128])
+@pytest.mark.filterwarnings("ignore:1 of 4 questions is longer:UserWarning")
 def test_answers_are_the_best_of_all(task, tokenizer, max_pieces: int, stride: int) -> None:
     model = task("answers")
     options = {"stride": stride, "max_question": 6, "max_pieces": max_pieces}
