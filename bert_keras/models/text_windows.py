@@ -45,7 +45,8 @@ class Reading(NamedTuple):
     @property
     def of_runner(self) -> dict[str, Any]:
         """Options of `logits_of`, without values that are None."""
-        return {name: value for name, value in self._asdict().items() if value is not None}
+        values = {"long_texts": self.long_texts, "stride": self.stride}
+        return {name: value for name, value in values.items() if value is not None}
 
     def remembered(self, options: Mapping[str, Any]) -> dict[str, Any]:
         """Return a predictor's options with this reading instead of that of an earlier training."""
