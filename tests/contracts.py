@@ -10,9 +10,13 @@ from typing import Any
 
 import keras
 import numpy as np
+import pytest
 
 from bert_keras import BertConfig, BertEncoder, features, load_checkpoint, save_checkpoint
 from bert_keras.models import Task
+
+# Mark of tests whose texts are cut on purpose: the warning about it is no error.
+MAY_CUT = pytest.mark.filterwarnings("ignore:.* longer than .* tokens; the rest of:UserWarning")
 
 POLICIES = ("float32", "mixed_bfloat16", "mixed_float16")
 LENGTHS = (7, 5)

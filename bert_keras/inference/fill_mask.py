@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from bert_keras import features
+from bert_keras.data.model_inputs import encode
 from bert_keras.inference.base import Fill, TextMethods, one_or_many
 from bert_keras.inference.batching import Runner, softmax
 from bert_keras.tokenizers import Tokenizer
@@ -24,11 +25,13 @@ def mask_logits(
     Raises:
         ValueError: if a text has no [MASK], or one beyond the maximum length.
     """
-    tokenizer, rows = runner.tokenizer, runner.encode(texts)
+    tokenizer = runner.tokenizer
+    rows = encode(tokenizer, texts, max_length=runner.max_length)
     positions = [np.flatnonzero(rows[index] == tokenizer.mask_id) for index in range(len(rows))]
     if require_masks:
         for index, (text, places) in enumerate(zip(texts, positions, strict=True)):
             _check(runner, index, text, len(places))
+    runner.tell_cut(rows.num_cut, len(texts))
     results = [np.zeros((0, tokenizer.vocab_size), np.float32) for _ in texts]
     for batch, outputs in runner.run(rows, positions=positions):
         for row, index in enumerate(batch):

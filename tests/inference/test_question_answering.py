@@ -14,6 +14,7 @@ from bert_keras.data.question_answering import question_rows
 from bert_keras.data.sliding_windows import Pieces, Window
 from bert_keras.inference.question_answering import Span, best_spans, ranked_answers
 from bert_keras.predictor import Answer, Predictor
+from tests.contracts import MAY_CUT
 
 CONTEXT = "the world wanted 中国 and hello unaffable, the un wanted mask. Ünñ a world"
 QUESTIONS = ["hello mask?", "a", "un wanted world the hello a b c", ""]
@@ -110,6 +111,7 @@ def brute_force(task, tokenizer, question: str, context: str, **options: Any):
 
 @pytest.mark.parametrize("max_pieces", [1, 4, 30])
 @pytest.mark.parametrize("stride", [5, 128])
+@MAY_CUT
 def test_answers_are_the_best_of_all(task, tokenizer, max_pieces: int, stride: int) -> None:
     model = task("answers")
     options = {"stride": stride, "max_question": 6, "max_pieces": max_pieces}

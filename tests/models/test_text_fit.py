@@ -20,7 +20,7 @@ from bert_keras.data import Texts, dataset, length_multiple, text_examples
 from bert_keras.errors import DataError
 from bert_keras.models.text_fit import FitsText
 from bert_keras.task_names import FINETUNING
-from tests.contracts import TINY
+from tests.contracts import MAY_CUT, TINY
 from tests.models import every_model
 from tests.models.test_with_tokenizer import task_over
 from tests.tokenizers.samples import VOCABULARY
@@ -254,6 +254,7 @@ def test_predict_of_text_is_the_logits_in_order() -> None:
         np.testing.assert_allclose(logits[row], one[0], atol=1e-5)
 
 
+@MAY_CUT
 def test_the_length_and_the_pairs_of_the_training_are_kept() -> None:
     task = classifier()
     task.fit((TEXTS, TEXTS[::-1]), LABELS, batch_size=8, max_length=16, **QUIET)

@@ -11,6 +11,7 @@ import pytest
 from bert_keras.errors import DataError
 from bert_keras.inference import batching as running
 from bert_keras.predictor import Choice, Predictor
+from tests.contracts import MAY_CUT
 
 TEXTS = [
     "hello world",
@@ -46,6 +47,7 @@ METHODS = {
 
 
 @pytest.mark.parametrize("kind", ARGUMENTS)
+@MAY_CUT
 def test_a_call_is_what_the_model_is_for(task, tokenizer, kind: str) -> None:
     """Calling a predictor calls the method of its task."""
     predictor = Predictor(task(kind), tokenizer)
@@ -61,9 +63,9 @@ def test_options_are_handed_on(task, tokenizer) -> None:
     assert [len(row) for row in predictor(TEXTS)] == [2] * 7
     assert [len(row) for row in predictor(TEXTS, top_k=1)] == [1] * 7
     with pytest.raises(
-        ValueError, match=r"`options` must be of `predict_labels`: .*Received: stride"
+        ValueError, match=r"`options` must be of `predict_labels`: .*Received: n_best"
     ):
-        Predictor(task("labels"), tokenizer, options={"stride": 4})
+        Predictor(task("labels"), tokenizer, options={"n_best": 4})
 
 
 def assert_alike(found: Any, expected: Any, atol: float) -> None:
@@ -83,6 +85,7 @@ def assert_alike(found: Any, expected: Any, atol: float) -> None:
 
 
 @pytest.mark.parametrize("kind", ARGUMENTS)
+@MAY_CUT
 def test_nothing_beside_a_text_changes_its_answer(
     task, tokenizer, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
@@ -125,6 +128,7 @@ def _fields(one: Any, other: Any) -> list[tuple[Any, Any]]:
     return [(one.crf, other.crf)] if getattr(one, "crf", None) is not None else []
 
 
+@MAY_CUT
 def test_choices(task, tokenizer) -> None:
     prompts, all_options = ["", TEXTS[0], *TEXTS], [OPTIONS[0], ["a", "b", "c", "d"], *OPTIONS]
     found = Predictor(task("choices"), tokenizer, batch_size=2)(prompts, all_options)

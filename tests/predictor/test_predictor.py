@@ -11,6 +11,7 @@ from bert_keras.config import BertConfig
 from bert_keras.models import BertEncoder, MaskedLM, Pretrainer
 from bert_keras.predictor import Fill, Predictor
 from bert_keras.tokenizers import Tokenizer
+from tests.contracts import MAY_CUT
 from tests.tokenizers import learners
 
 WORDS = ["the", "cat", "sat", "on", "a", "mat", "dog", "ran", "fast", "is", "of", "france"]
@@ -90,6 +91,7 @@ def test_masked_lm_fills_too(task, tokenizer):
     assert len(Predictor(masked_lm, tokenizer)(["the [MASK]"])[0][0]) == 5
 
 
+@MAY_CUT
 def test_next_sentence(task, tokenizer):
     firsts, seconds = ["the cat sat.", "paris", "a " * 30], ["dogs ran fast", "", "the dog " * 9]
     found = Predictor(task, tokenizer).next_sentence(firsts, seconds)
@@ -112,6 +114,7 @@ def test_encode(task, tokenizer):
     np.testing.assert_array_equal(Predictor(task, tokenizer).encode(TEXTS), found)
 
 
+@MAY_CUT
 def test_texts_are_cut_where_the_model_has_learned_no_more(task, tokenizer):
     text = "the cat sat on a mat [MASK] the dog ran"
     short = Predictor(task, tokenizer, max_length=9)
@@ -169,6 +172,7 @@ def test_wrong_models_and_arguments(task, tokenizer):
         Predictor(task, Tokenizer([*VOCABULARY, "more"]))
 
 
+@MAY_CUT
 def test_a_family_with_one_segment(tmp_path):
     """RoBERTa's special tokens, byte-level pieces and positions, which begin at 2, are used."""
     learners.byte_level(tmp_path)
