@@ -62,7 +62,7 @@ def test_the_manifest(store: Path) -> None:
         "tokens": 10,
         "text_bytes": 12,
         "unknown_tokens": 0,
-        "words": 10,
+        "words": 9,
         "long_words": 0,
         "characters": 12,
         "long_characters": 0,
