@@ -10,6 +10,7 @@ import shlex
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from bert_keras import escaping
 from bert_keras.errors import UsageError
 from bert_keras.training.finetune_recipe import FinetuneRecipe
 from bert_keras.training.recipe_base import RENAMED, nearest, rules_of
@@ -208,5 +209,5 @@ def untried_reason(name: str) -> str:
 def _part(text: str) -> str:
     """Return a value as a part of a folder's name; a digest keeps two names apart."""
     plain = re.sub(r"[^\w.-]", "_", text)[:_MOST_CHARACTERS]
-    digest = hashlib.sha256(text.encode()).hexdigest()[:8]
+    digest = hashlib.sha256(escaping.utf8(text)).hexdigest()[:8]
     return plain if plain == text else f"{plain}-{digest}"

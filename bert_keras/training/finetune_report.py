@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import datetime
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -286,7 +286,7 @@ def _report(trained: _Trained) -> list[str]:
         _title(recipe),
         "",
         f"- **{score}** on {len(data.validation):,} examples, {_seeds(good)}"
-        f"{markdown(_best_values(trained))}.",
+        f"{_best_values(trained, markdown)}.",
     ]
     lines += _failures(trained.results)
     if trained.grid is not None:
@@ -381,9 +381,9 @@ def _seeds(good: Sequence[Mapping[str, Any]]) -> str:
     return f"seed{'s' if len(good) > 1 else ''} {seeds}"
 
 
-def _best_values(trained: _Trained) -> str:
+def _best_values(trained: _Trained, escape: Callable[[str], str] = str) -> str:
     """Return the best of the tried values as text; "" without tried values."""
-    return f" with {trained.grid.point.label}" if trained.grid else ""
+    return f" with {escape(trained.grid.point.label)}" if trained.grid else ""
 
 
 def _curve(path: Path, metric: str) -> list[tuple[int, float, float]]:

@@ -120,6 +120,7 @@ def _series(metrics: Sequence[Mapping[str, float]], name: str) -> tuple[list[flo
 _MOST_COLORS = 10  # number of colours in the palette "tab10"
 _MOST_BARS = 60  # of a histogram
 _MOST_NAMES = 30  # number of labels whose names fit beside a matrix
+_MEAN = "mean and standard deviation; small points: seeds"
 _MOST_CHARACTERS = 80  # of the values below an axis, in one line
 
 
@@ -176,18 +177,19 @@ def grid_picture(
         values.sort(key=float)
     figure, panel = _figure(1)
     width = min(0.12, 0.6 / len(scores))
-    colors = _colors(len(scores)) if len(scores) > 1 else [_TRAIN]
+    colors = _colors(len(scores))
     for number, ((name, of_series), color) in enumerate(zip(scores.items(), colors, strict=True)):
         offset = (number - (len(scores) - 1) / 2) * width
         known = [value for value in values if of_series.get(value)]
         places = [values.index(value) + offset for value in known]
         for place, value in zip(places, known, strict=True):
             seeds = of_series[value]
-            panel.plot([place] * len(seeds), seeds, "o", color=color, ms=4, alpha=0.45, mew=0)
+            beside = [place + width / 2] * len(seeds)
+            panel.plot(beside, seeds, "o", color=color, ms=5, alpha=0.7, mew=0)
         means = [float(np.mean(of_series[value])) for value in known]
         spread = [np.std(x, ddof=1) if len(x := of_series[value]) > 1 else 0.0 for value in known]
         style: dict[str, Any] = {"color": color, "capsize": 4, "linewidth": 1.6}
-        panel.errorbar(places, means, spread, fmt="o-", ms=7, label=name or None, **style)
+        panel.errorbar(places, means, spread, fmt="o-", ms=7, label=name or _MEAN, **style)
         if name == best[0] and best[1] in known:
             point = known.index(best[1])
             ring: dict[str, Any] = {"ms": 15, "mfc": "none", "mec": _VALIDATION, "mew": 2}

@@ -67,7 +67,7 @@ def test_a_folder_is_named_by_its_values() -> None:
     """The name has no character that a file system or a command line reads as something else."""
     (point, _) = _grid("learning_rate=1e-5,2e-5 freeze=true").points
     assert point.folder == "try-freeze-true+learning_rate-1e-05"
-    handles = ["runs/a", "runs_a", "runs a", "é" * 300, "é" * 301]
+    handles = ["runs/a", "runs_a", "runs a", "é" * 300, "é" * 301, "b\udcffd"]
     points = [GridPoint({"encoder": handle}, point.recipe) for handle in handles]
     folders = [point.folder for point in points]
     assert len(set(folders)) == len(handles)

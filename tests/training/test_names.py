@@ -29,6 +29,8 @@ from bert_keras.training import (
     pretrain_report,
     progress,
 )
+from bert_keras.training.finetune_grid import Grid, GridPoint
+from bert_keras.training.finetune_grid_report import GridResults
 from bert_keras.training.finetune_recipe import FinetuneRecipe
 from bert_keras.training.pretrain_recipe import PretrainRecipe
 from bert_keras.training.pretrain_report import FilledMask, Report
@@ -92,6 +94,7 @@ def test_the_report_of_a_fine_tuning(name: str, tmp_path: Path) -> None:
     result = {"seed": 0, "metrics": {name: 0.5}, "step": 1, "steps": 2, "seconds": 1.0}
     failed = {"seed": 1, "failed": name}
     recipe = FinetuneRecipe(task="text_classification", name=name or "x", train=name)
+    point = GridPoint({"encoder": name}, dataclasses.replace(recipe, encoder=name, metric=name))
     trained: Any = SimpleNamespace(
         recipe=recipe,
         data=SimpleNamespace(train=[], validation=[]),
@@ -101,6 +104,7 @@ def test_the_report_of_a_fine_tuning(name: str, tmp_path: Path) -> None:
         metric=name,
         folder=FinetuneFolder(dataclasses.replace(recipe, out=str(tmp_path))),
         command="x",
+        grid=GridResults.of(Grid((point,)), [[result, failed]]),
         evaluation=Evaluation({name: 0.5}, [], [HardExample(1.0, name, name, name)]),
         pictures={"curve.png"},
         calibration=None,
