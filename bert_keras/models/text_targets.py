@@ -1,9 +1,12 @@
 """Targets of texts, as callers of `fit` and `evaluate` pass them."""
 
+# A caller without a type checker may pass anything: arguments are checked when it runs.
+# pyright: reportUnnecessaryIsInstance=false
+
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -30,8 +33,8 @@ def targets_from(y: Any, labels: Sequence[str], problem: str) -> list[Any] | Non
     """
     if y is None:
         return None
-    if isinstance(y, Mapping) and len(y) == 1:  # {"label": ...}, as for features
-        (y,) = y.values()
+    if isinstance(y, Mapping) and len(columns := cast("Mapping[str, Any]", y)) == 1:
+        (y,) = columns.values()  # {"label": ...}, as for features
     if problem == "multi_label" and (rows := _flags(y, len(labels))) is not None:
         return [tuple(labels[index] for index in np.flatnonzero(row).tolist()) for row in rows]
     targets = labels_of("y", y)
@@ -65,7 +68,7 @@ def _names(target: Any, labels: Sequence[str], row: int) -> tuple[str, ...]:
         labels: names of the classes.
         row: number of the text, for messages.
     """
-    values = target if isinstance(target, tuple) else (target,)
+    values: tuple[Any, ...] = target if isinstance(target, tuple) else (target,)
     indices = class_numbers(labels)
     for value in values:
         if isinstance(value, int) and value not in indices:
