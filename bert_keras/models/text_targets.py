@@ -68,7 +68,7 @@ def _names(target: Any, labels: Sequence[str], row: int) -> tuple[str, ...]:
         labels: names of the classes.
         row: number of the text, for messages.
     """
-    values: tuple[Any, ...] = target if isinstance(target, tuple) else (target,)
+    values = cast("tuple[Any, ...]", target if isinstance(target, tuple) else (target,))
     indices = class_numbers(labels)
     for value in values:
         if isinstance(value, int) and value not in indices:
