@@ -15,7 +15,7 @@ import pytest
 
 from bert_keras import BertEncoder, Predictor, Tokenizer, inference, models
 from bert_keras.inference.base import PredictorConfig
-from tests.contracts import TINY
+from tests.contracts import MAY_CUT, TINY
 from tests.models import every_model
 from tests.tokenizers.samples import VOCABULARY
 
@@ -102,6 +102,7 @@ def _flat(answers: Any) -> list[Any]:
     return [round(answers, 5) if isinstance(answers, float) else answers]
 
 
+@MAY_CUT
 def test_text_in_gives_the_same_answer_after_every_way(tmp_path: Path) -> None:
     """A task gives the same answers after every way of saving.
 
@@ -152,6 +153,7 @@ def test_every_method_of_a_predictor_is_one_of_a_task() -> None:
 
 
 @pytest.mark.parametrize("name", task_classes())
+@MAY_CUT
 def test_a_task_answers_as_its_predictor(name: str) -> None:
     task = make(name)
     predictor = Predictor(task, task.tokenizer)

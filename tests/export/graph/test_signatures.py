@@ -15,6 +15,7 @@ from bert_keras.task_names import FINETUNED, PRETRAINED
 from bert_keras.tokenizers import Tokenizer
 from bert_keras.tokenizers.tf_tokenizer import InGraphTokenizer
 from tests.answering import PAIRS, VOCABULARY, columns_of, new_tasks, texts_with
+from tests.contracts import MAY_CUT
 from tests.export.test_clients import CHECKS
 
 tf = pytest.importorskip("tensorflow")
@@ -54,6 +55,7 @@ def tasks() -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("name", ["pairs", "vectors", "numbers", "several", "cosines", "encoder"])
+@MAY_CUT
 def test_functions_answer_as_the_predictor(name: str, tasks: dict[str, Any]) -> None:
     """The functions give the predictor's answers, with prompts, all poolings and all similarities.
 

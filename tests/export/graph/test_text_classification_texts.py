@@ -22,7 +22,7 @@ from bert_keras.models import (
 )
 from bert_keras.predictor import Predictor
 from bert_keras.tokenizers.tf_tokenizer import InGraphTokenizer
-from tests.contracts import as_trained
+from tests.contracts import MAY_CUT, as_trained
 
 tf = pytest.importorskip("tensorflow")
 pytest.importorskip("tensorflow_text")
@@ -43,6 +43,7 @@ def strings(texts: list[str]) -> Any:
 
 @pytest.mark.parametrize("is_paired", [False, True])
 @pytest.mark.parametrize("problem", ["single_label", "multi_label"])
+@MAY_CUT
 def test_labels(problem: str, is_paired: bool, encoder, tokenizer, texts) -> None:
     task = SequenceClassifier(encoder(), 3, labels=["a", "b", "c"], problem=problem)
     predictor, graph = both(task, tokenizer)
@@ -64,12 +65,14 @@ def test_labels(problem: str, is_paired: bool, encoder, tokenizer, texts) -> Non
     assert graph.labels(*[strings([])] * len(columns))["scores"].shape == (0, 3)
 
 
+@MAY_CUT
 def test_numbers(encoder, tokenizer, texts) -> None:
     predictor, graph = both(SequenceClassifier(encoder(), 2, problem="regression"), tokenizer)
     found = graph.numbers(strings(texts))["scores"]
     np.testing.assert_allclose(found, predictor.predict_scores(texts), atol=1e-5)
 
 
+@MAY_CUT
 def test_labels_of_texts_read_apart(encoder, tokenizer, texts) -> None:
     """Classification of pairs whose texts are encoded separately equals the predictor's."""
     task = SentencePairs(encoder(), loss="classification", num_classes=2)
@@ -80,6 +83,7 @@ def test_labels_of_texts_read_apart(encoder, tokenizer, texts) -> None:
     np.testing.assert_allclose(found["score"], [best.score for best in expected], atol=1e-5)
 
 
+@MAY_CUT
 def test_choices(encoder, tokenizer, texts) -> None:
     predictor, graph = both(MultipleChoice(encoder()), tokenizer)
     options = [[text, "the cat", "a" * 30, text[::-1] or "b"] for text in texts]
@@ -96,6 +100,7 @@ def test_choices(encoder, tokenizer, texts) -> None:
     assert nothing["index"].shape == (0,)
 
 
+@MAY_CUT
 def test_vectors_and_how_alike_they_are(encoder, tokenizer, texts) -> None:
     predictor, graph = both(SentenceEncoder(encoder(), normalize=False), tokenizer)
     found = graph.vectors(strings(texts))[features.SENTENCE_VECTOR]
@@ -104,6 +109,7 @@ def test_vectors_and_how_alike_they_are(encoder, tokenizer, texts) -> None:
     np.testing.assert_allclose(alike, predictor.similarity(texts, texts[::-1]), atol=1e-5)
 
 
+@MAY_CUT
 def test_what_an_encoder_gives(encoder, tokenizer, texts) -> None:
     predictor, graph = both(encoder(), tokenizer)
     found = graph.outputs(strings(texts))
@@ -123,6 +129,7 @@ def test_fills(encoder, tokenizer, texts) -> None:
         np.testing.assert_allclose(found["scores"][row, : len(fills)], scores, atol=1e-5)
 
 
+@MAY_CUT
 def test_sentences_that_follow(encoder, tokenizer, texts) -> None:
     """Next sentence probabilities equal the predictor's."""
     predictor, graph = both(Pretrainer(encoder()), tokenizer)
