@@ -108,7 +108,7 @@ _CALLS: dict[tuple[str, ...], tuple[str, ...]] = {
     ("finetune",): ("sst2", "--quicktest"),
     ("recipes",): (),
     ("predict",): ("model", "a good film"),
-    ("evaluate",): ("model", "data.csv"),
+    ("evaluate",): ("model", "data=data.csv", "out=measured"),
     ("visualize", "attention"): ("model", "a good film", "--out", "a.html"),
     ("visualize", "embeddings"): ("model", "data.csv", "--out", "b.html"),
     ("visualize", "saliency"): ("model", "a good film", "--out", "c.html"),

@@ -75,6 +75,7 @@ def a_schedule_that_has_ended() -> Any:
 
 def a_run_with_other_values() -> None:
     recipe = PretrainRecipe(corpus="wiki.txt", steps=100, name="mine", out="runs/mine")
+    Path("runs/mine").mkdir(parents=True)  # as `RunLock` makes it
     PretrainFolder(recipe).claim(recipe, "jax", {})
     Path("runs/mine/checkpoints").mkdir()
     longer = dataclasses.replace(recipe, steps=200)
