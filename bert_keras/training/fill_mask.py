@@ -42,7 +42,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         The exit code.
     """
     parser = _parser()
-    options = parser.parse_args(arguments)
+    options = parser.parse_intermixed_args(arguments)  # texts may follow an option
     if not options.texts and sys.stdin.isatty():
         parser.error("no text: give some, or one per line on standard input")
     for text in options.texts:

@@ -13,6 +13,7 @@ import pytest
 from benchmarks import embedders
 from benchmarks.embedders import BATCHES, Case, cases_of, measured, texts_of
 from bert_keras import Predictor, Tokenizer
+from tests.contracts import MAY_CUT
 
 TEXTS = ["a dog.", "cats", "b c d e f g h i j k l m a b c", "the dogs and a cat."]
 MAX_LENGTH = 12
@@ -22,6 +23,7 @@ CASES = [
 ]
 
 
+@MAY_CUT
 def test_figures_and_vectors(tiny_preset: Path, tmp_path: Path) -> None:
     cases, vectors = tmp_path / "cases.json", tmp_path / "vectors.npz"
     cases.write_text(json.dumps([asdict(case) for case in CASES]))
@@ -39,6 +41,7 @@ def test_figures_and_vectors(tiny_preset: Path, tmp_path: Path) -> None:
     np.testing.assert_allclose(found["each"], expected[:2], atol=1e-5)
 
 
+@MAY_CUT
 @pytest.mark.skipif(keras.backend.backend() != "torch", reason="the peer's backend is torch")
 def test_the_reference_makes_the_same_vectors(tiny_preset: Path, transformers) -> None:
     given = {"preset": str(tiny_preset), "max_length": MAX_LENGTH}

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from bert_keras.predictor import Predictor, device
+from tests.contracts import MAY_CUT
 from tests.predictor.test_dispatch import ARGUMENTS, METHODS
 
 CPU = "cpu:0"
@@ -83,6 +84,7 @@ def test_a_wrong_dtype_is_refused_before_the_model_is_read(dtype: Any, tmp_path:
         Predictor.from_preset(tmp_path / "missing", dtype=dtype)
 
 
+@MAY_CUT
 @pytest.mark.parametrize("kind", ARGUMENTS)
 @pytest.mark.parametrize("dtype", ["bfloat16", "mixed_float16"])
 def test_answers_are_float32_with_any_dtype(

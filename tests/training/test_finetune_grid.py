@@ -95,7 +95,8 @@ def test_a_key_is_tried_or_refused_with_a_reason(name: str) -> None:
         return
     assert name not in FinetuneFolder.free
     default = usual_values()[name]
-    text = shown(default) if default != "" else "1"
+    choices = {field.name: rule.choices for field, rule in rules_of(FinetuneRecipe)}[name]
+    text = shown(default) if default != "" else next(filter(None, choices or ()), "1")
     assert list(_grid(f"{name}={text}").points[0].values) == [name]
 
 

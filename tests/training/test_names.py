@@ -18,6 +18,7 @@ from hypothesis import HealthCheck, given, settings
 
 from bert_keras.data import Corpus
 from bert_keras.export import export_folder
+from bert_keras.tokenizers import Coverage
 from bert_keras.training import (
     dry_run,
     evaluate,
@@ -126,7 +127,7 @@ def test_what_is_printed(name: str) -> None:
         dry_run.print_plan(dataclasses.replace(_RECIPE, name=name, out=name, corpus=name or "x"))
     counts = dict.fromkeys(("documents", "sentences", "tokens", "text_bytes"), 1)
     counts |= dict.fromkeys(("unknown_tokens", "dropped_sentences", "dropped_documents"), 1)
-    corpus: Any = SimpleNamespace(manifest={"counts": counts})
+    corpus: Any = SimpleNamespace(manifest={"counts": counts}, coverage=Coverage(1, 1))
     prepare._print_summary(
         prepare.Prepared({name: corpus}, 1.0, 1.0), {"out": name, "workers": 1, "vocab": name}
     )
