@@ -54,7 +54,7 @@ def test_the_tasks_print_what_the_page_says(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     page = Pages("tasks.md", capsys)
-    assert len(page.outputs) == 8
+    assert len(page.outputs) == 9
     for expected, printed in page.outputs:
         assert printed == expected
 
