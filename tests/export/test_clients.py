@@ -14,6 +14,7 @@ from bert_keras import export
 from bert_keras.predictor import Predictor
 from bert_keras.tokenizers import Tokenizer
 from tests.answering import PAIRS, VOCABULARY, columns_of, new_tasks, texts_with
+from tests.contracts import MAY_CUT
 from tests.processes import run_client
 
 pytest.importorskip("tensorflow")
@@ -180,6 +181,7 @@ CHECKS = {
 
 
 @pytest.mark.parametrize("name", CHECKS)
+@MAY_CUT
 def test_answers_are_the_predictors(name: str, predictors, results, texts) -> None:
     if name not in predictors:
         pytest.skip("another backend exports through the same program: one task shows it")

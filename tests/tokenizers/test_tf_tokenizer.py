@@ -71,9 +71,9 @@ def tokenizer(request) -> Tokenizer:
     switches = SWITCHES[request.param]
     text = "".join(HARD) + "".join(map(chr, range(0x20, 0x250))) + "".join(MARKS)
     forms = {unicodedata.normalize(form, case) for form in ("NFC", "NFD") for case in cases(text)}
-    characters = sorted(c for c in set("".join(forms)) - set("\r\n") if c.strip())
+    characters = sorted(c for c in set("".join(forms)) - set("\0\r\n") if c.strip())
     vocabulary = [*characters, *(f"##{c}" for c in characters), "the", "##ing", "[unused1]"]
-    vocabulary += ["##", "a\0b", "x" * 400]  # No text gives these pieces.
+    vocabulary += ["##", "a\tb", "x" * 400]  # No text gives these pieces.
     return Tokenizer([*SPECIAL_TOKENS, *vocabulary], **switches)
 
 
