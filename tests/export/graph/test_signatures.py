@@ -29,7 +29,7 @@ def test_a_full_disk(error, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
         raise error(None, None, "variables.data; No space left on device")
 
     monkeypatch.setattr(tf.saved_model, "save", full)
-    with pytest.raises(ResourceError, match=r"variables\.data: could not be written: No space left"):
+    with pytest.raises(ResourceError, match=r"variables\.data: could not be written: No space"):
         signatures.save_program(tf.Module(), tmp_path / "demo", {})
 
 
