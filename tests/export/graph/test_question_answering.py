@@ -11,7 +11,7 @@ from bert_keras.export.graph.question_answering import Questions
 from bert_keras.models import QuestionAnswerer
 from bert_keras.predictor import Predictor
 from bert_keras.tokenizers.tf_tokenizer import InGraphTokenizer
-from tests.contracts import as_trained
+from tests.contracts import MAY_CUT, as_trained
 
 tf = pytest.importorskip("tensorflow")
 pytest.importorskip("tensorflow_text")
@@ -28,6 +28,7 @@ SMALL = {"stride": 3, "max_question": 6, "max_pieces": 4, "n_best": 5}
         (64, {"max_question": 20}),
     ],
 )
+@MAY_CUT
 def test_answers_are_the_predictors(
     max_length: int, options: dict[str, Any], encoder, tokenizer, texts
 ) -> None:
