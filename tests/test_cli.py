@@ -231,7 +231,7 @@ def test_predict_as_the_folder_says(call, classifier: Path, tmp_path: Path) -> N
     assert call("convert", folder, tmp_path / "again").code == 0
     again = (tmp_path / "again" / "predictor.json").read_bytes()
     assert again == (folder / "predictor.json").read_bytes()
-    (folder / "predictor.json").write_text('{"options": {"stride": 8}}')
+    (folder / "predictor.json").write_text('{"options": {"max_pieces": 8}}')
     done = call("predict", folder, path)
     assert done.code == ArtifactError.exit_code
     assert "`options` must be of `predict_labels`" in done.err
