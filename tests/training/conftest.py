@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
+from bert_keras.data import EncodedTexts, SupervisedExamples
 from bert_keras.training import run
 
 _TINY = """
@@ -81,6 +82,13 @@ def call(
         return Done(end.value.code, printed.out, printed.err)
 
     return run_program
+
+
+@pytest.fixture
+def examples() -> SupervisedExamples:
+    """Return examples with five batches in each epoch."""
+    rows = EncodedTexts.of([np.arange(5, 9)] * 10, [np.zeros(4)] * 10, pad_id=0)
+    return SupervisedExamples(rows, {"label": np.arange(10)}, batch_size=2, seed=0)
 
 
 @pytest.fixture(scope="session")

@@ -8,15 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bert_keras.data import Batch, EncodedTexts, SupervisedExamples, dataset
+from bert_keras.data import Batch, SupervisedExamples, dataset
 from bert_keras.training.data_wait import DataWaitTimer, told_when_late
-
-
-@pytest.fixture
-def examples() -> SupervisedExamples:
-    """Return examples with five batches in each epoch."""
-    rows = EncodedTexts.of([np.arange(5, 9)] * 10, [np.zeros(4)] * 10, pad_id=0)
-    return SupervisedExamples(rows, {"label": np.arange(10)}, batch_size=2, seed=0)
 
 
 @pytest.fixture

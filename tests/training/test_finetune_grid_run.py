@@ -4,11 +4,7 @@ from __future__ import annotations
 
 import io
 import json
-import os
 import signal
-import subprocess
-import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -30,9 +26,8 @@ from bert_keras.training.finetune_grid_run import GridFolder, print_grid_plan, r
 from bert_keras.training.finetune_recipe import FinetuneRecipe
 from bert_keras.training.finetune_seed import BEST, RESULT
 from bert_keras.training.run_folder import QUICKTEST, FinetuneFolder, recipe_of
+from tests.processes import kill, start_training, wait_until
 
-_ROOT = Path(__file__).parents[2]
-_SECONDS = 300.0  # time limit for a process to make progress
 _TRIED = "try=learning_rate=1e-4,3e-2 patience=0"
 _LOSER, _WINNER = (f"try-learning_rate-{rate}+patience-0" for rate in ("0.0001", "0.03"))
 one_backend = pytest.mark.skipif(
@@ -162,19 +157,9 @@ def test_a_killed_grid_goes_on_exactly(value: str, whole: Path, finetuning, tmp_
     folder = tmp_path / "grid"
     command = _command(finetuning("text_regression"), folder)
     log = folder / value / "seed-0" / "metrics.jsonl"
-    with subprocess.Popen(
-        [sys.executable, "-m", "bert_keras.training.finetune", *command],
-        cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(_ROOT)},
-        stdout=subprocess.DEVNULL,
-    ) as process:
-        end = time.monotonic() + _SECONDS
-        while not (log.exists() and log.read_bytes()):
-            assert process.poll() is None, f"ended with {process.returncode} before it was killed"
-            assert time.monotonic() < end, "nothing happened"
-            time.sleep(0.001)
-        process.kill()
-        assert process.wait() == -signal.SIGKILL
+    with start_training("finetune", *command, folder=tmp_path) as process:
+        wait_until(process, lambda: log.exists() and bool(log.read_bytes()))
+        kill(process)
     assert not (log.parent / RESULT).exists(), "killed too late: this tests nothing"
     assert main(command) == 0
     _check_same(folder, whole)

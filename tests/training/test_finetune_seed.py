@@ -4,11 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import os
 import signal
-import subprocess
-import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -29,10 +25,9 @@ from bert_keras.training.finetune_seed import open_best
 from bert_keras.training.run_folder import QUICKTEST, recipe_of
 from bert_keras.training.tasks import task_of
 from tests import contracts, hub
+from tests.processes import kill, start_training, wait_until
 
-_ROOT = Path(__file__).parents[2]
 _EPOCHS = 6
-_SECONDS = 300.0  # time limit for a process to make progress
 
 
 def _command(recipe: str, folder: Path, *values: str) -> list[str]:
@@ -104,19 +99,9 @@ def test_a_killed_run_goes_on_exactly(finetuning, whole: Path, tmp_path: Path) -
     config = json.loads((whole / QUICKTEST / "encoder" / "config.json").read_text())
     assert config["hidden_dropout_prob"] > 0
     command = _command(finetuning("text_classification"), folder)
-    with subprocess.Popen(
-        [sys.executable, "-m", "bert_keras.training.finetune", *command],
-        cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(_ROOT)},
-        stdout=subprocess.DEVNULL,
-    ) as process:
-        end = time.monotonic() + _SECONDS
-        while _intervals(folder) < 2:
-            assert process.poll() is None, f"ended with {process.returncode} before it was killed"
-            assert time.monotonic() < end, "nothing happened"
-            time.sleep(0.001)
-        process.kill()
-        assert process.wait() == -signal.SIGKILL
+    with start_training("finetune", *command, folder=tmp_path) as process:
+        wait_until(process, lambda: _intervals(folder) >= 2)
+        kill(process)
     assert 0 < _intervals(folder) < _EPOCHS, "killed too late: this tests nothing"
     assert main(command) == 0
     _check_same(folder, whole)

@@ -7,7 +7,6 @@ import re
 import shutil
 import signal
 import subprocess
-import sys
 import time
 import warnings
 from collections.abc import Callable
@@ -19,8 +18,8 @@ import pytest
 
 from bert_keras.training import training_loop
 from bert_keras.training.pretrain import main
+from tests.processes import kill, start_training, wait_until
 
-_ROOT = Path(__file__).parents[2]
 _STEPS = 60  # 30 logging intervals, each followed by a checkpoint
 _STOPPED_AT = 20
 _SECONDS = 300.0  # time limit for a process to make progress
@@ -65,12 +64,11 @@ def test_three_kills(tiny: str, whole: Path, tmp_path: Path) -> None:
     for is_saving in rng.permutation([True, False, False]):
         goal = _intervals(folder) + int(rng.integers(1, 6))
         with _start(tiny, folder) as process:
-            _wait(process, lambda goal=goal: _intervals(folder) >= goal)
+            wait_until(process, lambda goal=goal: _intervals(folder) >= goal)
             if is_saving:
-                _wait(process, lambda: any((folder / "checkpoints").glob(".tmp-*")))
+                wait_until(process, lambda: any((folder / "checkpoints").glob(".tmp-*")))
             time.sleep(rng.uniform(0, 0.02 if is_saving else 0.05))
-            process.kill()
-            assert process.wait() == -signal.SIGKILL
+            kill(process)
         assert 0 < _intervals(folder) < _STEPS // 2, "killed too late: this tests nothing"
     with _start(tiny, folder) as process:
         assert process.wait(_SECONDS) == 0
@@ -144,20 +142,7 @@ def _arguments(tiny: str, folder: Path, *values: str) -> list[str]:
 
 
 def _start(tiny: str, folder: Path) -> subprocess.Popen[bytes]:
-    return subprocess.Popen(
-        [sys.executable, "-m", "bert_keras.training.pretrain", *_arguments(tiny, folder)],
-        cwd=folder.parent,
-        env={**os.environ, "PYTHONPATH": str(_ROOT)},
-        stdout=subprocess.DEVNULL,
-    )
-
-
-def _wait(process: subprocess.Popen[bytes], condition: Callable[[], bool]) -> None:
-    end = time.monotonic() + _SECONDS
-    while not condition():
-        assert process.poll() is None, f"ended with {process.returncode} before it was killed"
-        assert time.monotonic() < end, "nothing happened"
-        time.sleep(0.001)
+    return start_training("pretrain", *_arguments(tiny, folder), folder=folder.parent)
 
 
 def _intervals(folder: Path) -> int:

@@ -14,7 +14,7 @@ import pytest
 from rich.console import Console
 
 from bert_keras import BertEncoder, SequenceClassifier
-from bert_keras.data import Batch, EncodedTexts, SupervisedExamples
+from bert_keras.data import Batch, SupervisedExamples
 from bert_keras.errors import NumericError, UsageError
 from bert_keras.resume import MetricsLog
 from bert_keras.training.progress import Progress
@@ -26,13 +26,6 @@ from bert_keras.training.training_loop import (
     WriteMetrics,
 )
 from tests.contracts import TINY
-
-
-@pytest.fixture
-def examples() -> SupervisedExamples:
-    """Return examples with five batches in each epoch."""
-    rows = EncodedTexts.of([np.arange(5, 9)] * 10, [np.zeros(4)] * 10, pad_id=0)
-    return SupervisedExamples(rows, {"label": np.arange(10)}, batch_size=2, seed=0)
 
 
 @pytest.fixture
