@@ -345,7 +345,7 @@ def _progress() -> Iterator[None]:
 
 
 def _exit_code(end: SystemExit) -> Any:
-    """Return the exit code of a command, for which Typer hides that the reader of stdout has gone.
+    """Return the exit code of a command, also if stdout is a closed pipe, which Typer hides.
 
     Raises:
         BrokenPipeError: another pipe is closed.

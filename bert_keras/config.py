@@ -188,7 +188,8 @@ class BertConfig:
                 f"The tokenizer has {num_entries} entries, the model's token table "
                 f"{self.vocab_size} rows. Take the tokenizer that the model was trained with; "
                 "after `add_tokens` or for a vocabulary that has grown, call "
-                f"model = model.resize_vocabulary({num_entries}) first."
+                f"model = model.resize_vocabulary({num_entries}) first, or open the model with "
+                f"from_preset(..., vocab_size={num_entries})."
             )
 
     @property

@@ -176,8 +176,8 @@ def described_operations(folder: str | Path) -> str:
 def file_operations(folder: str | Path) -> dict[str, list[str]]:
     """Return the operations of a SavedModel that touch files or run code outside the graph.
 
-    Left out are the operations with which every SavedModel saves and restores its variables, and
-    those that read a vocabulary in the folder of its assets.
+    Two kinds are left out: operations that save and restore the variables, which every SavedModel
+    has, and operations that read a vocabulary in the folder of its assets.
 
     Returns:
         "write files", "read files" or "run other code or open connections" -> "OPERATION in

@@ -105,7 +105,8 @@ def check_digest(weights: Path, manifest: Mapping[str, Any], name: str | None = 
     if digest != expected:
         raise ArtifactError(
             f"{weights}: the bytes are not those that were written (sha256 {digest[:12]}…, "
-            f"expected {expected[:12]}…). Take the folder from a backup."
+            f"expected {expected[:12]}…). Take the folder from a backup or, if another program "
+            f"wrote the file on purpose, remove {weights.parent / MANIFEST}."
         )
 
 

@@ -19,6 +19,7 @@ from bert_keras.errors import COPY_AGAIN, ArtifactError
 
 PART = 2**23  # bytes: a larger tensor is read and written in parts
 _MOST_CLOSEST = 5  # missing names for which a message shows the closest name of the file
+_PEFT = ".base_layer."  # in the names of layers that PEFT adapts
 _CANDIDATES = 50  # names with most words in common, among which the closest one is searched
 _UNUSED = 0.3  # by how much an unused name counts as more similar
 _WORD = re.compile(r"[^./_]+")
@@ -331,6 +332,8 @@ def check(
         if names
     ]
     if problems:
+        if any(_PEFT in name for name in unused):
+            hint = "Adapters of PEFT wrap these layers: merge them with PEFT's `merge_and_unload`."
         problems += [hint] if hint else []
         raise ArtifactError(f"{path} does not fit the model.\n" + "\n".join(problems))
 

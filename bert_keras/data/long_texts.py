@@ -190,7 +190,7 @@ BOTH_LONG = (
 
 @dataclass(frozen=True)
 class CutTexts:
-    """Number of texts of which only the beginning is read. `str` of it is the message.
+    """Number of truncated texts. `str()` returns the message about them.
 
     Attributes:
         cut: number of these texts.

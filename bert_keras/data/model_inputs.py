@@ -27,7 +27,7 @@ class EncodedTexts:
         segment_ids: their segment ids: int32 [tokens].
         bounds: index of the first token of each row, and the end: int64 [rows + 1].
         pad_id: token id of padding.
-        num_cut: number of texts or pairs of which some tokens are in no row.
+        num_cut: number of truncated texts or pairs.
         sources: index of the text of each row, in ascending order, where a long text has several
             rows: int64 [rows]. None where each row is a text or pair of its own.
     """

@@ -132,7 +132,7 @@ class LabelMethods(TextMethods):
         batch_size: int | None = None,
         **reading: Any,
     ) -> np.ndarray:
-        """Return the logits of texts or pairs, float32 [texts, classes], with a prompt before.
+        """Return the logits of texts or pairs with a prompt before each, float32 [texts, classes].
 
         `reading` are `long_texts` and `stride` of the runner.
         """

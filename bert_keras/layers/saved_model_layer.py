@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,8 @@ import keras
 
 from bert_keras import saved_model_loading
 from bert_keras.errors import UsageError
+
+_NO_MATCH = "Could not find matching concrete function"  # TensorFlow: inputs of another signature
 
 
 @keras.saving.register_keras_serializable(package="bert_keras")
@@ -102,10 +105,24 @@ class SavedModelLayer(keras.layers.Layer):
     def call(self, inputs: Any, training: bool | None = None) -> Any:
         """Return all outputs or the chosen one, and add the SavedModel's regularisation losses."""
         mode = {"training": bool(training) and self.trainable} if self._takes_training else {}
-        outputs = self._program(inputs, **mode)
+        try:
+            outputs = self._program(inputs, **mode)
+        except (ValueError, TypeError) as error:
+            if _NO_MATCH not in str(error):
+                raise
+            raise ValueError(
+                f"{self.folder}: the SavedModel takes {' or '.join(self._signatures())}. "
+                f"Received: {_described(inputs)}"
+            ) from error
         for regularization in getattr(self._program, "regularization_losses", ()):
             self.add_loss(regularization())
         return outputs if self.output_name is None else outputs[self.output_name]
+
+    def _signatures(self) -> list[str]:
+        """Return what the program takes, once for each of its signatures."""
+        functions = self._program.__call__.concrete_functions
+        taken = [function.structured_input_signature[0][0] for function in functions]
+        return list(dict.fromkeys(map(_described, taken)))
 
     def get_config(self) -> dict[str, Any]:
         """Return the config for `from_config`: the name of the folder, not its contents."""
@@ -135,3 +152,13 @@ class SavedModelLayer(keras.layers.Layer):
             )
         trust = is_safe is False or saved_model_loading.was_loaded(folder)
         return cls(**config, trust=trust)
+
+
+def _described(inputs: Any) -> str:
+    """Return the names, dtypes and shapes of tensors for a message; None stands for any size."""
+    if isinstance(inputs, Mapping):
+        return "{" + ", ".join(f"{name}: {_described(inputs[name])}" for name in inputs) + "}"
+    shape, dtype = getattr(inputs, "shape", None), getattr(inputs, "dtype", None)
+    if shape is None or dtype is None:
+        return f"{inputs!r:.100}"
+    return f"{getattr(dtype, 'name', dtype)} {list(shape)}"

@@ -54,8 +54,11 @@ class ResizesVocabulary:
         _check(encoder, vocab_size, new_rows)
         tokenizer = getattr(model, "tokenizer", None)
         config = config.replace(vocab_size=int(vocab_size))
-        if tokenizer is not None:
-            config.check_rows(tokenizer.vocab_size)
+        if tokenizer is not None and vocab_size < tokenizer.vocab_size:
+            raise ValueError(
+                f"`vocab_size` must be at least {tokenizer.vocab_size}, the number of entries of "
+                f"the model's tokenizer. Received: vocab_size={vocab_size}"
+            )
         changes = state.get_state(model)
         with to_be_filled():
             resized: Any = type(encoder)(
@@ -103,7 +106,7 @@ def _rows(table: Any, config: BertConfig, new_rows: str, seed: int | None) -> np
         table: the present table.
         config: the new config.
         new_rows: see `ResizesVocabulary.resize_vocabulary`.
-        seed: likewise.
+        seed: see `ResizesVocabulary.resize_vocabulary`.
     """
     rows = np.asarray(keras.ops.convert_to_numpy(table), np.float32)
     size, width = config.vocab_size, rows.shape[1]

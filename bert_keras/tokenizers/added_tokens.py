@@ -31,7 +31,8 @@ class AddedToken(NamedTuple):
     Attributes:
         content: the token.
         id: its id; below the number of the model's pieces if the token is one of them.
-        special: True for a token like [MASK], which is ordinary text where special tokens are.
+        special: True for a token like [MASK]. Where special tokens in a text are ordinary text,
+            such as in a corpus, this token is too.
         normalized: True to compare it with the normalised text; both are normalised alike.
         lstrip: True to include the white space before it.
         rstrip: True to include the white space after it.

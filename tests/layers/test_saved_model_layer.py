@@ -121,6 +121,24 @@ def test_what_is_frozen_does_not_move(way: str, folder: Path, tmp_path: Path) ->
 
 
 @needs_tensorflow
+@needs_tensorflow
+@pytest.mark.parametrize(
+    ("change", "received"),
+    [
+        ({"input_mask": None}, "Received: {input_word_ids: int32 [2, 4], input_type_ids"),
+        ({"input_word_ids": np.zeros((2, 4), "float32")}, "{input_word_ids: float32 [2, 4], "),
+        ({"input_mask": np.zeros(4, "int32")}, "input_mask: int32 [4], "),
+    ],
+)
+def test_other_inputs_are_named(
+    change: dict[str, np.ndarray | None], received: str, folder: Path
+) -> None:
+    given = {name: value for name, value in (IDS | change).items() if value is not None}
+    with pytest.raises(ValueError, match=r"takes \{.*int32 \[None, None\]") as refusal:
+        SavedModelLayer(folder, trust=True)(given)
+    assert received in str(refusal.value)
+
+
 def test_dropout_is_for_training_alone(folder: Path) -> None:
     moving = SavedModelLayer(folder, trainable=True, output="pooled_output")
     fixed = SavedModelLayer(folder, output="pooled_output")
