@@ -23,7 +23,6 @@ def _block(text: str, language: str) -> str:
     return next(block.text for block in blocks(text) if block.language == language)
 
 
-@pytest.mark.filterwarnings("ignore:Use 'content=:DeprecationWarning")  # of huggingface_hub 2.4
 def test_the_page(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:

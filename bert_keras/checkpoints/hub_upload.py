@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
+import warnings
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from fnmatch import fnmatchcase
@@ -172,6 +173,11 @@ def _names(folder: Path) -> Collection[str]:
         return dict.fromkeys(names)
     if (folder / "run.json").is_file():
         raise UsageError(file_io.missing_file(folder / CONFIG))
+    if (folder / "saved_model.pb").is_file():
+        raise ArtifactError(
+            f"{folder}: a SavedModel. Name the checkpoint folder or the run that it was exported "
+            "from: the Hub gets checkpoints."
+        )
     raise ArtifactError(
         f"{folder}: no checkpoint with {CONFIG} and {WEIGHTS}. Write one first: bert-keras "
         f"convert {folder} NEW_FOLDER"
@@ -197,7 +203,10 @@ def _explained(handle: str) -> Iterator[None]:
         ResourceError: if the Hub cannot be reached, or refused the upload.
     """
     try:
-        yield
+        with warnings.catch_warnings():
+            # huggingface_hub 2.4 sends a file with an argument that its HTTP client deprecates.
+            warnings.filterwarnings("ignore", "Use 'content=", DeprecationWarning)
+            yield
     except (AttributeError, KeyError, NameError, TypeError):  # bugs of this package
         raise
     except Exception as error:
@@ -207,7 +216,8 @@ def _explained(handle: str) -> Iterator[None]:
 def _explanation(handle: str, error: Exception) -> Exception:
     """Return the error for the user, from an error of `huggingface_hub` or of its HTTP client."""
     status = _status(error)
-    reason = str(error).strip().partition("\n")[0].rstrip(".")
+    causes = list(dict.fromkeys(filter(None, (_first_line(error), _first_line(error.__cause__)))))
+    reason = ": ".join(causes)
     said = getattr(error, "server_message", None) or reason
     if status == 401:
         return UsageError(f"{handle}: the Hub does not accept the access token. {_LOGIN}")
@@ -236,6 +246,11 @@ def _explanation(handle: str, error: Exception) -> Exception:
         f"{handle}: the upload failed: {type(error).__name__}: {reason or 'no reason given'}. "
         f"Check the network. {_LATER}"
     )
+
+
+def _first_line(error: BaseException | None) -> str:
+    """Return the first line of an error's message."""
+    return str(error or "").strip().partition("\n")[0].rstrip(".")
 
 
 def _status(error: BaseException | None) -> int | None:

@@ -200,8 +200,9 @@ class TextClient(Client):
         self.mask = "[MASK]" if "mask_count" in self._run.structured_outputs else ""
         if any(spec.dtype != tf.string for spec in inputs.values()):
             raise ArtifactError(
-                f"{folder}: the signature serving_default takes no texts. Only exports of "
-                "bert_keras can be opened. Write one with `bert-keras export`."
+                f"{folder}: the signature serving_default takes no texts, so it is the encoder of "
+                "a tf_hub export, an export with --ids-only or of another program. Name an export "
+                "that takes texts, or write one with `bert-keras export`."
             )
 
     def answer(self, columns: Columns) -> Outputs:

@@ -73,7 +73,8 @@ def require_own_program(folder: Path) -> None:
     if not (folder / EXTRA / FILE).is_file():
         raise UsageError(
             f"{folder}: this SavedModel has no {EXTRA}/{FILE}, so it is no export of this version "
-            f"of bert_keras, or its copy is not complete yet. Export the model again. {advice}"
+            "of bert_keras, or its copy is not complete yet. Export the model again. "
+            f"{described_operations(folder)} {advice}"
         )
     if foreign := sorted(foreign_operations(folder)):
         raise UsageError(

@@ -216,7 +216,7 @@ def _signature(model: LoadedModel, name: Any) -> Signature:
 
 async def _classify(service: Service, request: Request) -> Response:
     """Answer `:classify`: a list of [label, score] for each example."""
-    answered, is_own = await _run_examples(service, request, CLASSIFY, LABEL_TASKS)
+    answered, is_own, headers = await _run_examples(service, request, CLASSIFY, LABEL_TASKS)
     scores = _output(answered, "scores").tolist()
     labels = answered.outputs.get("labels" if is_own else "classes")
     # As in TensorFlow Serving, the label of a signature without labels is "".
@@ -224,14 +224,16 @@ async def _classify(service: Service, request: Request) -> Response:
     result = [
         [list(pair) for pair in zip(*row, strict=True)] for row in zip(labels, scores, strict=True)
     ]
-    return json_response({"result": result})
+    return json_response({"result": result}, headers=headers)
 
 
 async def _regress(service: Service, request: Request) -> Response:
     """Answer `:regress`: a number for each example."""
-    answered, is_own = await _run_examples(service, request, REGRESS, ("text_regression",))
+    tasks = ("text_regression",)
+    answered, is_own, headers = await _run_examples(service, request, REGRESS, tasks)
     numbers = _output(answered, "scores" if is_own else "outputs")
-    return json_response({"result": np.reshape(numbers, (len(numbers), -1))[:, 0].tolist()})
+    result = np.reshape(numbers, (len(numbers), -1))[:, 0].tolist()
+    return json_response({"result": result}, headers=headers)
 
 
 def _output(answered: Answered, name: str) -> np.ndarray:
@@ -243,7 +245,7 @@ def _output(answered: Answered, name: str) -> np.ndarray:
 
 async def _run_examples(
     service: Service, request: Request, method: str, tasks: tuple[str, ...]
-) -> tuple[Answered, bool]:
+) -> tuple[Answered, bool, dict[str, str]]:
     """Run the `examples` of a body.
 
     A signature of the method classify or regress takes serialised tf.Example messages. Exports of
@@ -251,7 +253,7 @@ async def _run_examples(
     texts answers instead.
 
     Returns:
-        The outputs, and True if a model of this package answered.
+        The outputs, True if a model of this package answered, and the headers of the answer.
 
     Raises:
         RequestError: if the model has no such signature, or the examples do not fit it.
@@ -289,7 +291,7 @@ async def _run_examples(
         columns,
         count,
     )
-    return answered, is_own
+    return answered, is_own, await _headers(answered, columns)
 
 
 def _example(row: Any, index: int) -> bytes:

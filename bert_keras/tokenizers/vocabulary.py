@@ -80,6 +80,11 @@ def check_vocabulary(
         """Return the place of an entry for a message."""
         return f"{name}:{index + 1}" if lines else f"{name}[{index}]"
 
+    if isinstance(vocabulary, str | Path):
+        raise DataError(
+            "A vocabulary is a list of pieces. For a file or a folder use Tokenizer.from_preset. "
+            f"Received: {str(vocabulary)!r:.100}"
+        )
     seen: dict[str, int] = {}
     for index, token in enumerate(vocabulary):
         if not isinstance(token, str):

@@ -203,11 +203,16 @@ class KeepBest(keras.callbacks.Callback):
         weights = (keras.ops.convert_to_numpy(v) for v in self.model.trainable_variables)
         if math.isfinite(loss) and all(np.isfinite(weight).all() for weight in weights):
             return
+        way = ""
+        if (self._folder.parent / "checkpoints").exists():
+            way = (
+                " A lower learning_rate= with override=learning_rate goes on from the last "
+                "checkpoint."
+            )
         fault = "not all weights are" if math.isfinite(loss) else f"the loss is {loss}, not"
         raise NumericError(
             f"At step {step} {fault} finite. A lower learning_rate, a longer warmup, clip_norm=1 "
-            "or precision=float32 help most often, in a new run (out=FOLDER). A lower "
-            "learning_rate= with override=learning_rate goes on from the last checkpoint."
+            f"or precision=float32 help most often, in a new run (out=FOLDER).{way}"
         )
 
     def _save(self, step: int, metrics: Mapping[str, Any]) -> None:

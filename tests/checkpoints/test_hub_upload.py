@@ -29,9 +29,6 @@ from tests import hub_server
 from tests.contracts import TINY
 from tests.hub_server import Hub
 
-# huggingface_hub 2.4 sends a file with an argument that its HTTP client deprecates.
-pytestmark = pytest.mark.filterwarnings("ignore:Use 'content=:DeprecationWarning")
-
 WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "b"]
 TARGET, NAME = "hf://someone/model", "someone/model"
 # Files of a run that are not uploaded.

@@ -99,6 +99,8 @@ def test_classify_and_regress(served: Running) -> None:
     assert [row[0][0] for row in result] == [label.label for label in best]
     numbers = served.ask("/v1/models/numbers:regress", {"examples": examples})["result"]
     np.testing.assert_allclose(numbers, predictor("numbers").predict_scores(TEXTS)[:, 0], atol=1e-5)
+    long = {"examples": [{"text": "dull " * 500}, {"text": "a"}]}
+    assert served.post("/v1/models/labels:classify", long).headers["X-Truncated-Texts"] == "1"
     shared = served.ask("/v1/models/labels:classify", {"context": {"text": "a"}, "examples": [{}]})
     alone = served.ask("/v1/models/labels:classify", {"examples": [{"text": "a"}]})
     assert shared == alone
