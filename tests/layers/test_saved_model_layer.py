@@ -121,7 +121,6 @@ def test_what_is_frozen_does_not_move(way: str, folder: Path, tmp_path: Path) ->
 
 
 @needs_tensorflow
-@needs_tensorflow
 @pytest.mark.parametrize(
     ("change", "received"),
     [
@@ -139,6 +138,7 @@ def test_other_inputs_are_named(
     assert received in str(refusal.value)
 
 
+@needs_tensorflow
 def test_dropout_is_for_training_alone(folder: Path) -> None:
     moving = SavedModelLayer(folder, trainable=True, output="pooled_output")
     fixed = SavedModelLayer(folder, output="pooled_output")
