@@ -45,5 +45,7 @@ JAX: Tests = {
     "tests/test_package.py": {
         "test_models_are_made_without_tensorflow": (),
         "test_pretraining_without_tensorflow": (),
+        "test_the_tests_need_no_package_but_those_of_dev": (),
     },
+    "tests/test_sklearn.py": {"test_values_of_a_step_in_a_pipeline_are_tried": ()},
 }
