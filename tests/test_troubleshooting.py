@@ -102,9 +102,7 @@ PROVOKED: dict[str, Callable[[], Any]] = {
     ),
     "The folder has the head of another task": lambda: bk.TokenClassifier.from_preset("reviews"),
     "The folder has no head": lambda: bk.MaskedLM.from_preset("my_bert"),
-    "The folder has a head too many": lambda: bk.MaskedLM.from_preset(
-        "reviews", allow_missing="mlm"
-    ),
+    "The folder has an extra head": lambda: bk.MaskedLM.from_preset("reviews", allow_missing="mlm"),
     "The weights are a pickle": lambda: bk.BertEncoder.from_preset("pickled"),
     "The weights are those of a TensorFlow class": lambda: bk.BertEncoder.from_preset("old"),
     "The task has no tokenizer": text_without_a_tokenizer,

@@ -15,6 +15,7 @@ import numpy as np
 from bert_keras import file_io
 from bert_keras.checkpoints import streaming, tensors
 from bert_keras.checkpoints.name_mapping import Shape, TensorSpec
+from bert_keras.checkpoints.weight_files import converted
 from bert_keras.errors import COPY_AGAIN, ArtifactError
 
 # Names of variables that belong to an optimizer or a training loop, not to the model.
@@ -258,13 +259,13 @@ class VariableFile(tensors.Tensors):
         if alone := sorted(owners.difference(plain.values())):
             raise ArtifactError(
                 f"{self.path}: has the moving averages of {len(alone)} variables and not their "
-                f"values, such as {alone[0]}{_AVERAGE}. To open the averages: averages=True "
-                "(--averages)."
+                f"values, such as {alone[0]}{_AVERAGE}. To open the averages: averages=True. "
+                + converted("--averages")
             )
         if averaged:
             self.notes = (
                 f"{self.path}: opened without the moving averages that it has of {len(averaged)} "
-                "variables. averages=True (--averages) opens them.",
+                f"variables. averages=True opens them. {converted('--averages')}",
             )
         return plain
 

@@ -17,6 +17,7 @@ from bert_keras.checkpoints.checkpoint import Checkpoint, Shapes
 from bert_keras.checkpoints.google_tf1 import CONFIGS
 from bert_keras.checkpoints.keras_hub_names import LEAVES, split_heads
 from bert_keras.checkpoints.name_mapping import LeafRule, NameMap
+from bert_keras.checkpoints.weight_files import converted
 from bert_keras.config import BertConfig
 from bert_keras.errors import ArtifactError
 from bert_keras.presets import PRESETS
@@ -159,7 +160,8 @@ class HubFolder(Checkpoint):
                 "and no function of it run; but they do not state the activation, the epsilon of "
                 "the layer norms and the dropout, nor how many layers of an ALBERT share a block, "
                 "so those of Google's published models would be taken: gelu in its tanh form, "
-                "1e-12, 0.1 (ALBERT: 0). If this is such a model: trust=True (--trust). "
+                "1e-12, 0.1 (ALBERT: 0). If this is such a model: trust=True. "
+                f"{converted('--trust')} "
                 f"One of {', '.join(CONFIGS.values())} beside {MODEL} is believed instead."
             )
         for name in CONFIGS.values():

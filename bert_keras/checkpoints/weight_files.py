@@ -24,6 +24,11 @@ _OF_VARIANT = (
 _PART = re.compile(r"-\d{5}-of-\d{5}")  # in the name of one of several files, which has an index
 
 
+def converted(option: str) -> str:
+    """Return a sentence about an option that `bert-keras convert` has and other commands lack."""
+    return f"In a shell: `bert-keras convert FOLDER NEW {option}` writes a copy for every command."
+
+
 def patterns(variant: str | None, *, allow_pickle: bool) -> list[str]:
     """Return names and globs of the weights files to download.
 
@@ -80,7 +85,8 @@ def find(directory: Path, *, allow_pickle: bool = False, variant: str | None = N
         others = "".join(f", or pass variant={name!r}" for name in safe)
         raise ArtifactError(
             f"{there[0]}: a pickle, which can run code when it is read. Take a {WEIGHTS} where "
-            f"there is one{others}, or read it with PyTorch's `weights_only`: allow_pickle=True."
+            f"there is one{others}, or read it with PyTorch's `weights_only`: allow_pickle=True. "
+            + converted("--allow-pickle")
         )
     raise ArtifactError(_nothing(directory, variant))
 
@@ -168,12 +174,15 @@ def _nothing(directory: Path, variant: str | None) -> str:
             + (f"Pass {calls}." if calls else "Leave `variant` out." if plain else "")
         ).rstrip()
     if variants:
-        return f"{directory}: the weights are there in {len(variants)} variants. Pass {calls}."
+        return (
+            f"{directory}: the weights are there in {len(variants)} variants. Pass {calls}. "
+            + converted(f"--variant {variants[0]}")
+        )
     if foreign := describe_foreign(directory):
         return foreign
     return (
         f"{file_io.missing_file(directory / WEIGHTS)} A repository that has only a {PICKLE} "
-        "opens with allow_pickle=True."
+        f"opens with allow_pickle=True. {converted('--allow-pickle')}"
     )
 
 

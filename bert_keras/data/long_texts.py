@@ -173,12 +173,12 @@ def mean_of_windows(values: np.ndarray, sources: np.ndarray | None) -> np.ndarra
 _PACKAGE = str(Path(__file__).parents[1])
 
 
-def warn(message: object) -> None:
+def warn(message: object, category: type[Warning] = UserWarning) -> None:
     """Warn, with the first line outside this package as the place of the warning."""
     level, frame = 1, inspect.currentframe()
     while frame is not None and frame.f_code.co_filename.startswith(_PACKAGE):
         level, frame = level + 1, frame.f_back
-    warnings.warn(str(message), UserWarning, stacklevel=level)
+    warnings.warn(str(message), category, stacklevel=level)
 
 
 READS_ALL = f'long_texts="{WINDOWS}" reads all.'

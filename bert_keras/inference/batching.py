@@ -23,7 +23,9 @@ from bert_keras.data.long_texts import (
     warn,
 )
 from bert_keras.data.model_inputs import EncodedTexts, encode_apart
+from bert_keras.errors import CoverageWarning
 from bert_keras.tokenizers import Tokenizer
+from bert_keras.tokenizers.vocabulary_coverage import CHECK_TOKENIZER, NEGLIGIBLE
 
 # Shortest padded length in tokens. JAX compiles for every shape; other backends need no padding.
 _SHORTEST = 16 if keras.backend.backend() == "jax" else 1
@@ -152,7 +154,11 @@ class Runner:
             Indices of the examples of a batch, and the outputs by name, arrays [examples, ...].
             Floats are float32, whatever the model's dtype. Outputs for tokens are
             [examples, length, ...], as long as the batch is padded.
+
+        Warns:
+            CoverageWarning: if the tokenizer makes half of the tokens of some rows [UNK].
         """
+        _warn_of_unknown(rows, self.tokenizer)
         wanted = [tensor.name for tensor in self.model.inputs]
         lengths = rows.lengths.reshape(-1, group or 1).max(axis=1)
         order = np.argsort(lengths, kind="stable")
@@ -206,6 +212,26 @@ class Runner:
             sizes = [size or 0 for size in self.model.output[output].shape[1:]]
             return np.zeros((0, *sizes), np.float32)
         return mean_of_windows(results, rows.sources)
+
+
+def _warn_of_unknown(rows: EncodedTexts, tokenizer: Tokenizer) -> None:
+    """Warn if half of the tokens of some rows, or more, are [UNK]: such rows have like answers.
+
+    One such row in a hundred is no reason to warn.
+    """
+    is_unknown = rows.token_ids == tokenizer.unk_id
+    if not is_unknown.any():
+        return
+    counts = np.diff(np.append(0, np.cumsum(is_unknown))[rows.bounds])
+    # A row begins with [CLS] and ends with [SEP]. Prompts and second texts count as text.
+    lost = int(np.count_nonzero(2 * counts >= np.maximum(rows.lengths - 2, 1)))
+    if lost >= NEGLIGIBLE * len(rows.lengths):
+        noun = "texts" if rows.sources is None else "parts of texts"
+        warn(
+            f"Of {lost:,} of {len(rows.lengths):,} {noun}, half of the tokens or more are [UNK], "
+            f"which the model cannot tell apart. {CHECK_TOKENIZER}",
+            CoverageWarning,
+        )
 
 
 def check_batch_size(batch_size: Any) -> None:

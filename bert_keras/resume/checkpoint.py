@@ -274,7 +274,7 @@ class TrainingCheckpoints:
         if not isinstance(step, Integral) or isinstance(step, bool) or step < 0:
             raise ValueError(f'state["step"] must be an int >= 0. Received: {step!r}')
         step = int(step)
-        text = json.dumps({**state, "step": step}, allow_nan=False, indent=1, sort_keys=True) + "\n"
+        text = json.dumps({**state, "step": step}, allow_nan=False, indent=1) + "\n"
         arrays = collect_variables(model, self.last_step)
         folder = self._directory / f"step-{step:08d}"
         needed = sum(array.nbytes for group in arrays.values() for array in group.values())

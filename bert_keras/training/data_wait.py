@@ -22,7 +22,7 @@ class DataWaitTimer:
         position: position of that batch in its epoch.
 
     Attributes:
-        fixed_shapes: that of the examples.
+        fixed_shapes: whether all batches have one shape, as in the examples.
     """
 
     def __init__(self, examples: Examples, epoch: int, position: int):
@@ -71,7 +71,7 @@ class DataWaitTimer:
         return max(0.0, ready - max(requested, begun))
 
     def late(self, seconds: float) -> list[str]:
-        """Return a line for each batch that a thread has worked on for so many seconds."""
+        """Return a line for each batch that takes a thread more than `seconds` seconds."""
         now = perf_counter()
         with self._lock:
             building = [(now - since, *place) for place, since in self._building.items()]

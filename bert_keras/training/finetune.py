@@ -154,10 +154,11 @@ def _finetune(recipe: FinetuneRecipe, folder: FinetuneFolder, command: str) -> N
     from bert_keras.training.tasks import task_of
 
     require_no_grid(folder)
-    folder.claim(recipe, keras.backend.backend(), machine.versions())
+    folder.require_same(recipe, keras.backend.backend())
     finetuning = task_of(recipe)
     data = Data.read(recipe, finetuning)
     tokenizer = tokenizer_of(recipe)
+    folder.claim(recipe, keras.backend.backend(), machine.versions())
     if note := unknown_note(recipe, finetuning, data, tokenizer):
         print(note, file=sys.stderr)
     seeds = range(recipe.seed, recipe.seed + recipe.seeds)

@@ -47,7 +47,7 @@ class FinetunePlan:
     """Estimates of a fine-tuning run.
 
     Attributes:
-        examples: number of examples to learn from, and number to measure on.
+        examples: number of training examples, and number of validation examples.
         labels: names of the labels; None for a task without labels.
         lengths: tokens of the rows of a sample.
         steps: steps of an epoch.
@@ -254,9 +254,9 @@ def table_of_facts(recipe: FinetuneRecipe, estimates: FinetunePlan) -> Table:
     drawn = (
         f"{recipe.train}, drawn by data_seed={recipe.data_seed}" if recipe.rows else recipe.train
     )
-    table.add_row("examples to learn from", f"{train:,}", drawn)
+    table.add_row("training examples", f"{train:,}", drawn)
     table.add_row(
-        "examples to measure on",
+        "validation examples",
         f"{validation:,}",
         recipe.dev or f"{recipe.validation_split:.0%} of train",
     )
@@ -270,7 +270,7 @@ def table_of_facts(recipe: FinetuneRecipe, estimates: FinetunePlan) -> Table:
     table.add_row(
         "tokens of a row",
         f"median {np.median(estimates.lengths):.0f}, longest {estimates.lengths.max():,}",
-        f"{full:.1%} fill max_length={recipe.max_length}"
-        + ("; a long text has several rows" if recipe.long_texts == "windows" else " or are cut"),
+        f"{full:.1%} of the rows reach max_length={recipe.max_length}"
+        + ("; a long text has several rows" if recipe.long_texts == "windows" else ""),
     )
     return table

@@ -38,6 +38,7 @@ _REASONS = {
     "seeds": "is the same for all values; seeds=N trains each value N times",
     "out": _FOLDER,
     "name": _FOLDER,
+    "override": "is for a run without try=",
     "workers": _NO_EFFECT,
     "checkpoint_every": _NO_EFFECT,
 }

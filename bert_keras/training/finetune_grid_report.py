@@ -49,7 +49,7 @@ class GridResults:
         """Rank the points of a grid, or its first points.
 
         The best point has the best mean of the metric over its seeds, and of equal points it is
-        the first. A point with a seed that failed, or whose metric is not defined, is behind all
+        the first. A point with a seed that failed, or whose metric is not defined, ranks below all
         others.
         """
         metric = _metric_of(grid, results)

@@ -41,7 +41,7 @@ _CHECKPOINTS = "checkpoints"
 
 
 class GridFolder(FinetuneFolder):
-    """The folder of a grid: that of a run with the best point's model, and a folder for each point.
+    """Folder of a grid. It holds the best point's model and one folder per point.
 
     `run.json` has the recipe of the best point, and the tried values under `try`. Values may be
     added to a begun grid.
@@ -52,6 +52,8 @@ class GridFolder(FinetuneFolder):
     """
 
     card = ("recipe", KEY, "backend", "files", "versions")
+    # The scores of points that were trained with other values could not be compared.
+    overridable = ()
 
     def __init__(self, grid: Grid, temporary: str = ""):
         super().__init__(grid.points[0].recipe, temporary)
@@ -83,8 +85,15 @@ class GridFolder(FinetuneFolder):
         """Check that the folder is, or may become, that of a grid.
 
         Raises:
-            UsageError: it is something else, also a run without tried values.
+            UsageError: it is something else, also a run without tried values; or the command has
+                `override=`.
         """
+        if override := self.grid.points[0].recipe.override:
+            raise UsageError(
+                f"override= cannot be used with {KEY}=: the scores of values that were trained "
+                f"with other settings cannot be compared. Received: override={override}. Leave it "
+                "out to go on with the grid, or pass out=FOLDER for a new grid."
+            )
         super().check()
         if self.run.exists() and KEY not in self._read() and super().is_begun():
             raise UsageError(
@@ -234,8 +243,15 @@ def run_grid(grid: Grid, folder: GridFolder, command: str) -> None:
         NumericError: at the end, if every seed of every point failed.
         Stopped: by a signal.
     """
-    folder.claim(grid.points[0].recipe, keras.backend.backend(), machine.versions())
+    recipe, backend, versions = grid.points[0].recipe, keras.backend.backend(), machine.versions()
+    folder.require_same(recipe, backend)
     trainings = _prepare(grid, folder)
+    for training in trainings:
+        training.folder.require_same(training.recipe, backend)
+    folder.claim(recipe, backend, versions)
+    for training in trainings:
+        training.folder.path.mkdir(parents=True, exist_ok=True)
+        training.folder.claim(training.recipe, backend, versions)
     results: list[list[dict[str, Any]]] = []
     for number, training in enumerate(trainings):
         done = ", trained before" if training.is_done() else ""
@@ -267,7 +283,7 @@ def run_grid(grid: Grid, folder: GridFolder, command: str) -> None:
 
 
 def _prepare(grid: Grid, folder: GridFolder) -> list[_Training]:
-    """Read the examples of all points, and check their models; claim the folders of the points."""
+    """Read the examples of all points, and check their models. Nothing is written."""
     tokenizers: dict[str, Tokenizer] = {}
     trainings: list[_Training] = []
     for point, data in zip(grid.points, _read(grid), strict=True):
@@ -285,9 +301,6 @@ def _prepare(grid: Grid, folder: GridFolder) -> list[_Training]:
                 error.add_note(f"This is with {point.label}, of {KEY}=.")
                 raise
         trainings.append(training)
-    for training in trainings:
-        training.folder.path.mkdir(parents=True, exist_ok=True)
-        training.folder.claim(training.recipe, keras.backend.backend(), machine.versions())
     return trainings
 
 
@@ -316,7 +329,7 @@ def _seed_without_model(training: _Training, ranking: GridResults) -> int | None
 
 
 def _tell(line: str) -> None:
-    """Print a line about the progress on stderr; without it, if it cannot be written."""
+    """Print a line about the progress on stderr; ignore the error if stderr is closed."""
     with contextlib.suppress(OSError):
         escaping.console(stderr=True).print(line)
 

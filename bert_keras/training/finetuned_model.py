@@ -28,7 +28,7 @@ from bert_keras.training import progress
 from bert_keras.training.finetune_data import READING
 from bert_keras.training.finetune_recipe import FinetuneRecipe
 from bert_keras.training.recipe_files import parse_overrides, require_no_flags
-from bert_keras.training.run_folder import recipe_of
+from bert_keras.training.run_folder import FinetuneFolder, recipe_of
 from bert_keras.training.tasks import FinetuningTask, task_of
 from bert_keras.training.tasks.question_answering import values_of
 
@@ -114,6 +114,12 @@ def open_finetuned(
     if recipe is not None and not (folder / "metrics.json").is_file():
         if (folder.parent / "grid.json").is_file():
             raise ArtifactError(file_io.missing_file(folder / "model.safetensors"))
+        is_begun = FinetuneFolder(recipe, str(folder)).is_begun()
+        if not is_begun and not any(folder.glob("try-*/seed-*")):
+            raise UsageError(
+                f"{folder}: the run has not begun: no step is trained. Correct what its command "
+                "reported, and repeat the command."
+            )
         raise UsageError(
             f"{folder}: the run has not ended: it has no metrics.json. Repeat the command that "
             "began it, which resumes the training."

@@ -1,4 +1,4 @@
-"""Digests of the files that a fine-tuning run reads, by which a resumed run knows them again."""
+"""Digests of the files of a run, with which a resumed run recognises changed files."""
 
 from __future__ import annotations
 

@@ -71,8 +71,10 @@ def versions() -> dict[str, str]:
 
 
 def gibibytes(size: object) -> str:
-    """Return a number of bytes as text in GiB; "unknown" for None."""
-    return f"{size / 2**30:.1f} GiB" if isinstance(size, int) else "unknown"
+    """Return a number of bytes as text in GiB, or in MiB if it is small; "unknown" for None."""
+    if not isinstance(size, int):
+        return "unknown"
+    return f"{size / 2**30:.1f} GiB" if size >= 2**30 / 10 else f"{size / 2**20:.1f} MiB"
 
 
 def described(facts: Mapping[str, object]) -> str:

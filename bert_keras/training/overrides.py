@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from bert_keras import file_io
 from bert_keras.errors import UsageError
 from bert_keras.training.recipe_base import RunRecipe, nearest, rules_of
 
@@ -113,8 +115,69 @@ def last_step_in(checkpoints: Path) -> int:
     return TrainingCheckpoints(checkpoints).last_step or 0
 
 
+def require_steps(folder: Path, changes: Sequence[Change], checkpoints: Path) -> None:
+    """Check that `steps`, if it changes, is not below the step of the last checkpoint.
+
+    Raises:
+        UsageError: more steps are trained already.
+    """
+    for change in changes:
+        if change.name == "steps" and change.now < (step := last_step_in(checkpoints)):
+            raise UsageError(
+                f"{folder}: step {step:,} is trained already. Received: steps={change.now}. Give "
+                f"at least steps={step}, or out=FOLDER for a new run."
+            )
+
+
+def require_epochs(folder: Path, changes: Sequence[Change]) -> None:
+    """Check that `epochs`, if it changes, is not below those that a seed has trained already.
+
+    Args:
+        folder: folder of a fine-tuning run.
+        changes: the changed values.
+
+    Raises:
+        UsageError: more epochs are trained already.
+    """
+    epochs = next((change.now for change in changes if change.name == "epochs"), None)
+    if epochs is None:
+        return
+    evaluations = file_io.read_object(folder / "run.json")["recipe"].get("evaluations", 1)
+    for checkpoints in sorted(folder.glob("seed-*/checkpoints")):
+        state_file = checkpoints / f"step-{last_step_in(checkpoints):08d}" / "state.json"
+        state = file_io.read_object(state_file) if state_file.is_file() else {}
+        trained = _epochs_trained(state, epochs, evaluations)
+        if trained > epochs:
+            raise UsageError(
+                f"{checkpoints.parent}: {trained} epochs are trained already. Received: "
+                f"epochs={epochs}. Give at least epochs={trained}, or out=FOLDER for a new run."
+            )
+
+
+def _epochs_trained(state: Mapping[str, Any], epochs: int, evaluations: int) -> int:
+    """Return how many epochs were begun by the state of a checkpoint, at most `epochs` if it fits.
+
+    A training ends with an evaluation, so its last step may be in the next epoch.
+    """
+    step, epoch, position = (int(state.get(name, 0)) for name in ("step", "epoch", "position"))
+    if not epoch:
+        return 0
+    batches = (step - position) // epoch  # of an epoch
+    interval = math.ceil(batches / evaluations)
+    is_within = step <= math.ceil(epochs * batches / interval) * interval
+    return epochs if is_within else epoch + (position > 0)
+
+
+def reopen_seeds(folder: Path, changes: Sequence[Change]) -> None:
+    """Let seeds of a fine-tuning run go on: all with other epochs, else those that failed."""
+    names = {change.name for change in changes}
+    for path in sorted(folder.glob("seed-*/result.json")):
+        if "epochs" in names or "failed" in file_io.read_object(path):
+            path.unlink()
+
+
 def entry(step: Any, changes: Sequence[Change]) -> dict[str, Any]:
-    """Return what run.json keeps of changes: the step after which they count, then and now."""
+    """Return the run.json entry of changes: step, old and new values."""
     return {"step": step, **{change.name: [change.then, change.now] for change in changes}}
 
 
@@ -125,6 +188,18 @@ def notes(entries: Sequence[Mapping[str, Any]]) -> list[str]:
         step = known["step"]
         names = [name for name in known if name != "step"]
         values = ", ".join(f"{name} {known[name][0]} became {known[name][1]}" for name in names)
-        after = step if isinstance(step, int) else ", ".join(f"{k}: {v}" for k, v in step.items())
-        lines.append(f"after step {after}: {values}")
+        lines.append(f"after step {_after(step)}: {values}")
     return lines
+
+
+def _after(step: int | Mapping[str, int]) -> str:
+    """Return the step of an entry as text; that of fine-tuning has one for each seed's folder."""
+    if isinstance(step, int):
+        return f"{step}"
+    seeds: dict[int, list[str]] = {}
+    for folder, of_seed in step.items():
+        seeds.setdefault(of_seed, []).append(folder.removeprefix("seed-"))
+    return ", ".join(
+        f"{of_seed} (seed{'s' * (len(numbers) > 1)} {', '.join(numbers)})"
+        for of_seed, numbers in seeds.items()
+    )

@@ -164,6 +164,8 @@ def grid_picture(
 ) -> None:
     """Draw a metric by tried value: a point for each seed, and the mean with standard deviation.
 
+    A line joins the means of three numbers or more.
+
     Args:
         scores: by series, and then by value: the metric of each seed. The name of a series has
             the values of all keys but the one on the horizontal axis; it may be empty.
@@ -173,8 +175,10 @@ def grid_picture(
         path: file of the PNG.
     """
     values = list(dict.fromkeys(value for of_series in scores.values() for value in of_series))
-    with contextlib.suppress(ValueError):  # of texts, in the order of the command line
+    is_curve = False  # texts are in the order of the command line
+    with contextlib.suppress(ValueError):
         values.sort(key=float)
+        is_curve = len(values) > 2
     figure, panel = _figure(1)
     width = min(0.12, 0.6 / len(scores))
     colors = _colors(len(scores))
@@ -184,12 +188,15 @@ def grid_picture(
         places = [values.index(value) + offset for value in known]
         for place, value in zip(places, known, strict=True):
             seeds = of_series[value]
-            beside = [place + width / 2] * len(seeds)
-            panel.plot(beside, seeds, "o", color=color, ms=5, alpha=0.7, mew=0)
+            # Open points, one beside the other: equal scores stay visible.
+            beside = place + width * np.linspace(0.4, 0.8, len(seeds))
+            panel.plot(beside, seeds, "o", color=color, ms=5, mfc="none")
         means = [float(np.mean(of_series[value])) for value in known]
         spread = [np.std(x, ddof=1) if len(x := of_series[value]) > 1 else 0.0 for value in known]
         style: dict[str, Any] = {"color": color, "capsize": 4, "linewidth": 1.6}
-        panel.errorbar(places, means, spread, fmt="o-", ms=7, label=name or _MEAN, **style)
+        panel.errorbar(
+            places, means, spread, fmt="o-" if is_curve else "o", ms=7, label=name or _MEAN, **style
+        )
         if name == best[0] and best[1] in known:
             point = known.index(best[1])
             ring: dict[str, Any] = {"ms": 15, "mfc": "none", "mec": _VALIDATION, "mew": 2}

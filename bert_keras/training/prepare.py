@@ -52,7 +52,7 @@ from bert_keras.training.recipe_files import check_learned, parse_overrides
 from bert_keras.training.run import run
 
 ANOTHER_MODEL = "prepare it with model=unigram, model=bpe or model=char"
-ANOTHER_VOCABULARY = (
+_ANOTHER_VOCABULARY = (
     "The vocabulary does not fit the text: learn one from it, or check its language and lowercase=."
 )
 _LANGUAGE = re.compile("[a-z]{2,3}([-_][A-Za-z0-9]+)*")
@@ -82,8 +82,21 @@ def main(arguments: list[str]) -> None:
             )
     made = prepare(**values)
     _print_summary(made, values)
-    if message := made.coverage.message(ANOTHER_MODEL, ANOTHER_VOCABULARY):
+    cure = vocabulary_cure("model", is_learned=not values["vocab"])
+    if message := made.coverage.message(ANOTHER_MODEL, cure):
         print(f"note: {message}", file=sys.stderr)
+
+
+def vocabulary_cure(key: str, *, is_learned: bool) -> str:
+    """Return a sentence that says what to do if many words of a text are [UNK].
+
+    Args:
+        key: key of the tokenizer's kind on the command line.
+        is_learned: whether the vocabulary was learned from this text.
+    """
+    if not is_learned:
+        return _ANOTHER_VOCABULARY
+    return f"The vocabulary is too small for the text: give a larger vocab_size=, or {key}=bpe."
 
 
 def prepare(

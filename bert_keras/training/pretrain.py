@@ -182,19 +182,21 @@ def _notes(recipe: PretrainRecipe, corpora: TrainingCorpora) -> Iterator[str]:
     Raises:
         DataError: all text to train on, or to evaluate on, is [UNK].
     """
-    from bert_keras.training.prepare import ANOTHER_VOCABULARY
+    from bert_keras.training.prepare import vocabulary_cure
 
     key = "prepare it again with model" if corpora.is_prepared else "give tokenizer_model"
     cure = f"{key}=unigram, bpe or char"
+    is_learned = not corpora.is_prepared and not recipe.vocab
+    of_unknown = vocabulary_cure("tokenizer_model", is_learned=is_learned)
     for corpus in (corpora.train, corpora.validation):
         coverage = corpus.coverage
         if coverage.unknown_tokens == coverage.tokens:
             raise DataError(
                 f"{corpus.directory}: a model cannot learn from [UNK] alone. "
-                f"{coverage.message(cure, ANOTHER_VOCABULARY)}"
+                f"{coverage.message(cure, of_unknown)}"
             )
     coverage = corpora.train.coverage + corpora.validation.coverage
-    yield coverage.message(cure, ANOTHER_VOCABULARY)
+    yield coverage.message(cure, of_unknown)
     if recipe.export and corpora.tokenizer.lowercase is None:
         yield (
             "the SavedModel will take ids and no text, because only a WordPiece tokenizer has a "

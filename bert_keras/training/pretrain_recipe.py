@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from pathlib import Path
+from typing import NoReturn
 
 from bert_keras import file_io
 from bert_keras.config import BertConfig
@@ -181,7 +183,7 @@ class PretrainRecipe(RunRecipe):
         )
         for name in ("log_every", "gradient_accumulation_steps"):
             if self.steps % getattr(self, name):
-                fail("steps", f"must be a multiple of {name}={getattr(self, name)}", self.steps)
+                self._fail_multiple(name)
         if 0 < self.packed_length < self.sequence_length:
             rule = f"must be 0, or at least sequence_length={self.sequence_length}"
             fail("packed_length", rule, self.packed_length)
@@ -193,6 +195,14 @@ class PretrainRecipe(RunRecipe):
             fail("validation_split", "must be at most 0.5", self.validation_split)
         if self.warmup_steps > self.steps:
             fail("warmup_steps", f"must be at most steps={self.steps}", self.warmup_steps)
+
+    def _fail_multiple(self, name: str) -> NoReturn:
+        """Raise `UsageError` for steps that are not a multiple of another value; name a cure."""
+        number = getattr(self, name)
+        nearest = max(1, round(self.steps / number)) * number
+        divisor = math.gcd(self.steps, number)
+        rule = f"must be a multiple of {name}={number}, such as steps={nearest}"
+        fail("steps", f"{rule}; or give {name}={divisor}", self.steps)
 
     @property
     def own_sizes(self) -> dict[str, int]:

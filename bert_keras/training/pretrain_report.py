@@ -350,10 +350,13 @@ def fill_validation_masks(
 
 
 def _shown(tokenizer: Tokenizer, token_id: int) -> str:
-    """Return a token for people: that of WordPiece as it is, of other models its text."""
+    """Return a token for people: that of WordPiece as it is, of other models its text.
+
+    A token of white space alone is "(space)".
+    """
     if tokenizer.lowercase is not None:
         return tokenizer.id_to_token(token_id)
-    return tokenizer.decode([token_id], skip_special_tokens=False).strip()
+    return tokenizer.decode([token_id], skip_special_tokens=False).strip() or "(space)"
 
 
 def _is_word(text: str) -> bool:

@@ -387,7 +387,7 @@ def start_from_frequencies(task: Task, log_shares: np.ndarray) -> None:
 
     Args:
         task: a new model with an MLM head.
-        log_shares: as of `log_shares`; -inf and padded rows get the lowest finite value.
+        log_shares: see `log_shares`; -inf and padded rows get the lowest finite value.
     """
     if np.any(keras.ops.convert_to_numpy(task.mlm.bias)):
         return

@@ -39,7 +39,7 @@ RENAMED_TASKS = {
     "similarity": "sentence_similarity",
     "pair_labels": "pair_classification",
 }
-# Names of such keys in other libraries -> our keys. A message suggests the first known one.
+# Names of such keys in other libraries -> our keys. A message suggests those that are known.
 ALIASES: dict[str, tuple[str, ...]] = {
     "batch": ("batch_size",),
     "checkpoint": ("encoder", "init_checkpoint"),
@@ -50,7 +50,7 @@ ALIASES: dict[str, tuple[str, ...]] = {
     "max_seq_length": ("max_length", "sequence_length"),
     "max_steps": ("steps", "epochs"),
     "mlm_probability": ("mask_rate",),
-    "model": ("encoder", "init_checkpoint"),
+    "model": ("encoder", "tokenizer_model", "init_checkpoint"),
     "model_type": ("tokenizer_model",),
     "num_epochs": ("epochs", "steps"),
     "num_train_epochs": ("epochs", "steps"),
@@ -74,11 +74,11 @@ def renamed(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def nearest(word: str, known: Collection[str]) -> str:
-    """Return a sentence that suggests the known word most like `word`; empty where none is."""
+    """Return a sentence that suggests the known words most like `word`; empty where none is."""
     word = word.lstrip("-")
     matches = [name for name in ALIASES.get(word, ()) if name in known]
     matches = matches or difflib.get_close_matches(word, known, n=1)
-    return f" Did you mean {matches[0]!r}?" if matches else ""
+    return f" Did you mean {' or '.join(map(repr, matches))}?" if matches else ""
 
 
 # === Declared values ===
@@ -258,7 +258,7 @@ class RunRecipe:
         "compile with XLA; auto: as the backend and device allow", "auto", choices=tuple(JIT)
     )
     override: str = _run(
-        "values that may differ when a begun run goes on, with commas: steps or epochs, "
+        "values that may differ when a started run goes on, with commas: steps or epochs, "
         "learning_rate, backend",
         "",
     )

@@ -94,12 +94,15 @@ class RunFolder:
         """Return the step of the last checkpoint, after which a changed value counts."""
         raise NotImplementedError
 
-    def accept(self, changes: Sequence[Change]) -> None:
-        """Prepare the folder for changed values.
+    def require_possible(self, changes: Sequence[Change]) -> None:
+        """Check that the run can go on with changed values. Nothing is written.
 
         Raises:
-            UsageError: the run cannot go on with them.
+            UsageError: it cannot.
         """
+
+    def accept(self, changes: Sequence[Change]) -> None:
+        """Prepare the folder for changed values, which are possible."""
 
     # === Claim ===
 
@@ -151,6 +154,7 @@ class RunFolder:
         changes = self._changes(recipe, backend, before) if self.is_begun() and before else []
         entries = list(before.get(overrides.KEY, ())) if self.is_begun() else []
         if changes:
+            self.accept(changes)
             entries.append(overrides.entry(self.last_step(), changes))
             print(f"override: {overrides.notes(entries[-1:])[0]}", file=sys.stderr)
         if changes or self.is_rewritten():
@@ -177,8 +181,7 @@ class RunFolder:
         if refused or others:
             known = self.overridable if self.is_begun() else ()
             raise overrides.refusal(self.path, refused, others, known)
-        if changes:
-            self.accept(changes)
+        self.require_possible(changes)
         return inputs
 
     def _changes(self, recipe: RunRecipe, backend: str, before: Mapping[str, Any]) -> list[Change]:
@@ -257,14 +260,9 @@ class PretrainFolder(RunFolder):
         """Return the step of the last checkpoint; 0 if there is none."""
         return last_step_in(self.training.checkpoints)
 
-    def accept(self, changes: Sequence[Change]) -> None:
+    def require_possible(self, changes: Sequence[Change]) -> None:
         """Refuse fewer steps than are trained already."""
-        for change in changes:
-            if change.name == "steps" and change.now < (step := self.last_step()):
-                raise UsageError(
-                    f"{self.path}: step {step:,} is trained already. Received: "
-                    f"steps={change.now}. Give at least steps={step}, or out=FOLDER for a new run."
-                )
+        overrides.require_steps(self.path, changes, self.training.checkpoints)
 
     def inputs(self, recipe: PretrainRecipe) -> dict[str, Any]:
         """Return the sizes of a new model: the file that `config=` names may change."""
@@ -325,12 +323,13 @@ class FinetuneFolder(RunFolder):
         folders = sorted(self.path.glob("seed-*/checkpoints"))
         return {folder.parent.name: last_step_in(folder) for folder in folders}
 
+    def require_possible(self, changes: Sequence[Change]) -> None:
+        """Refuse fewer epochs than a seed has trained already."""
+        overrides.require_epochs(self.path, changes)
+
     def accept(self, changes: Sequence[Change]) -> None:
         """Let seeds go on that ended: all of them with other epochs, else those that failed."""
-        names = {change.name for change in changes}
-        for path in sorted(self.path.glob("seed-*/result.json")):
-            if "epochs" in names or "failed" in file_io.read_object(path):
-                path.unlink()
+        overrides.reopen_seeds(self.path, changes)
 
     def is_rewritten(self) -> bool:
         """Return True: more seeds may be trained later, and files of a model may be added."""

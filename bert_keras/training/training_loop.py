@@ -253,7 +253,7 @@ class Fitting:
             self._display.aside(done, total, what)
 
     def state_after(self, intervals: int) -> dict[str, Any]:
-        """Return the state after so many logging intervals, without the values of `extra_state`."""
+        """Return the state after `intervals` logging intervals, without that of `extra_state`."""
         before, step = self.state, intervals * self._log_every
         place = self._examples.locate(before["epoch"], before["position"], step - before["step"])
         return {
@@ -292,7 +292,7 @@ class Fitting:
         is_over: bool = False,
         **options: Any,
     ) -> None:
-        """Train until so many logging intervals are done.
+        """Train until `intervals` logging intervals are done.
 
         Args:
             intervals: number of logging intervals of the whole run.

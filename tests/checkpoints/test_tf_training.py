@@ -145,7 +145,7 @@ def test_plain_variables_beside_averages(
     contracts.assert_same_weights(load_checkpoint(tmp_path), model)
     line = capsys.readouterr().err
     assert "opened without the moving averages" in line
-    assert "averages=True (--averages) opens them" in line
+    assert "convert FOLDER NEW --averages`" in line
     contracts.assert_same_weights(load_checkpoint(tmp_path, averages=True), mean)
     contracts.assert_same_weights(BertEncoder.from_preset(tmp_path, averages=True), mean.encoder)
     contracts.assert_same_weights(MaskedLM.from_preset(tmp_path, averages=True), mean)
@@ -205,7 +205,7 @@ def test_a_training_of_the_model_garden(
     opened = load_checkpoint(tmp_path)
     assert type(opened) is type(models[0])
     contracts.assert_same_weights(opened, models[0])
-    assert "averages=True (--averages) opens them" in capsys.readouterr().err
+    assert "convert FOLDER NEW --averages`" in capsys.readouterr().err
     contracts.assert_same_weights(load_checkpoint(tmp_path, averages=True), models[1])
     contracts.assert_same_weights(load_checkpoint(tmp_path / "ckpt-7"), models[0])
 

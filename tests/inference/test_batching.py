@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import warnings
 from types import SimpleNamespace
 from typing import Any
 
@@ -11,6 +13,7 @@ import numpy as np
 import pytest
 
 from bert_keras.data.model_inputs import EncodedTexts
+from bert_keras.errors import CoverageWarning
 from bert_keras.inference.batching import Runner, check_pairs, check_texts, sigmoid, softmax
 
 ON_JAX = keras.backend.backend() == "jax"
@@ -134,3 +137,29 @@ def test_outputs_in_half_precision_become_float32(tokenizer) -> None:
     (_, outputs), *_ = made.run(rows_of(3))
     assert {name: array.dtype.name for name, array in outputs.items()} == dtypes
     assert outputs["bfloat16"][0, :3].tolist() == [1, 1, 1]
+
+
+@pytest.mark.parametrize(
+    ("lost", "known", "message"),
+    [
+        (3, 1, "Of 3 of 4 texts, half of the tokens or more are .UNK., which the model cannot"),
+        (1, 99, "Of 1 of 100 texts"),
+        (1, 100, ""),
+        (0, 4, ""),
+    ],
+)
+def test_texts_that_are_unknown_are_reported_once_per_call(
+    tokenizer, lost: int, known: int, message: str
+) -> None:
+    """Half of the tokens between [CLS] and [SEP] are [UNK]. Fewer are usual."""
+    unk, word = tokenizer.unk_id, tokenizer.unk_id + 1
+    ids = [np.array([word, unk, word, unk, word, word])] * lost  # 2 of 4
+    ids += [np.array([word, unk, word, word, word, word])] * known
+    rows = EncodedTexts.of(ids, [row * 0 for row in ids], pad_id=0)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        list(runner(tokenizer).run(rows))
+    assert len(caught) == bool(message)
+    for warning in caught:
+        assert warning.category is CoverageWarning
+        assert re.match(message, str(warning.message))

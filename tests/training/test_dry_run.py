@@ -236,7 +236,7 @@ def test_a_quick_test_writes_into_its_folder() -> None:
 
 def test_more_memory_than_there_is(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module.machine, "facts", lambda: {"memory_bytes": 2**20})
-    assert " more than this machine has, 0.0 GiB" in _printed()
+    assert " more than this machine has, 1.0 MiB" in _printed()
 
 
 def test_the_speed_of_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -80,7 +80,7 @@ def test_the_table(finetuned) -> None:
 def test_the_program_writes_nothing(finetuned, tmp_path: Path, call) -> None:
     recipe = _recipe(finetuned("text_classification"))
     words = [f"{name}={getattr(recipe, name)}" for name in ("train", "dev", "encoder")]
-    done = call(main, "sst2", *words, "text=text", "positive=", "--dry-run")
+    done = call(main, "sst2", *words, "text=text", "--dry-run")
     assert done.code == 0, done.err
     assert "runs/sst2" in done.out
     assert list(tmp_path.iterdir()) == []
@@ -117,7 +117,7 @@ def test_the_plan_refuses_what_the_run_refuses(
     words += [word for word in ("max_length=32", "out=run") if word.partition("=")[0] not in named]
     (tmp_path / "taken").mkdir()
     (tmp_path / "taken" / "mine.txt").touch()
-    command = ("sst2", *words, "text=text", "positive=", *values)
+    command = ("sst2", *words, "text=text", *values)
     planned, done = call(main, *command, "--dry-run"), call(main, *command)
     assert (planned.code, planned.err) == (done.code, done.err.removeprefix("seed 0\n"))
     assert done.code != 0

@@ -357,6 +357,30 @@ def test_every_training_fails(scores: _Scores) -> None:
     assert len(scores.finished) == 1  # which writes the report
 
 
+@pytest.mark.parametrize("words", [["override=epochs"], ["override=epochs", "--dry-run"]])
+def test_override_is_refused(tmp_path: Path, finetuning, call: Callable, words: list[str]) -> None:
+    """Values that were trained with other settings cannot be compared."""
+    given = [finetuning("text_classification"), "train=x.tsv", "encoder=x", "out=grid", _TRIED]
+    done = call(main, *given, *words)
+    assert done.code == 2
+    assert "override= cannot be used with try=" in done.err
+    assert "pass out=FOLDER for a new grid" in done.err
+    assert not list(tmp_path.iterdir())
+    done = call(main, *given[:-1], "try=override=epochs")
+    assert "try= cannot have override: it is for a run without try=" in done.err
+
+
+def test_a_refused_grid_leaves_no_run(tmp_path: Path, finetuning, call: Callable) -> None:
+    """Nothing is recorded before the examples have been read."""
+    for tried in ([_TRIED], []):
+        done = call(
+            main, finetuning("text_classification"), "train=x.tsv", "encoder=x", "out=run", *tried
+        )
+        assert done.code == 3
+        assert "x.tsv" in done.err
+        assert [path.name for path in (tmp_path / "run").iterdir()] == ["LOCK"]
+
+
 def test_a_grid_that_did_not_begin_may_change(scores: _Scores) -> None:
     """A command with bad files is corrected in the same folder, also without tried values."""
     recipe = FinetuneRecipe(task="text_classification", out=str(scores.out))

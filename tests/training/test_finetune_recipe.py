@@ -146,3 +146,10 @@ def test_a_recipe_of_another_program(tmp_path: Path) -> None:
     )
     with pytest.raises(UsageError, match=r"mine\.py: .*"):
         load_finetuning(str(path))
+
+
+@pytest.mark.parametrize("name", known_finetunings())
+def test_a_recipe_takes_files_with_labels_of_any_name(name: str) -> None:
+    """Labels are those of the file, so a recipe names none."""
+    recipe = load_finetuning(name)
+    assert (recipe.positive, recipe.labels) == ("", "")

@@ -65,6 +65,9 @@ def test_what_cannot_be_opened(finetuned, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="`max_length` must be from 3 to 64"):
         _open(finetuned("text_classification"), "data=x", "max_length=65")
     (tmp_path / "run.json").write_text((finetuned("text_classification") / "run.json").read_text())
+    with pytest.raises(UsageError, match="the run has not begun"):
+        _open(tmp_path, "data=x")
+    (tmp_path / "seed-0" / "checkpoints").mkdir(parents=True)
     with pytest.raises(UsageError, match="the run has not ended"):
         _open(tmp_path, "data=x")
     (tmp_path / "run.json").write_text(json.dumps({"recipe": {"corpus": "demo"}}))

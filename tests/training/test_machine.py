@@ -15,6 +15,12 @@ from bert_keras.training import machine
 _LITTLE = "--xla_cpu_enable_concurrency_optimized_scheduler=false"
 
 
+def test_small_sizes_are_in_mebibytes() -> None:
+    sizes = (2**30, 2**30 // 4, 2**20 * 51, 2**19, None)
+    shown = ["1.0 GiB", "0.2 GiB", "51.0 MiB", "0.5 MiB", "unknown"]
+    assert [machine.gibibytes(size) for size in sizes] == shown
+
+
 def test_the_machine_has_no_name() -> None:
     facts = machine.facts()
 

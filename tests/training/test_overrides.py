@@ -38,5 +38,10 @@ def test_lines_about_changes() -> None:
     entries = [entry(60, changes), entry({"seed-0": 4}, [Change("epochs", 1.0, 2.0)])]
     assert notes(entries) == [
         "after step 60: steps 60 became 80, backend jax became torch",
-        "after step seed-0: 4: epochs 1.0 became 2.0",
+        "after step 4 (seed 0): epochs 1.0 became 2.0",
     ]
+
+
+def test_seeds_with_the_same_step_are_named_together() -> None:
+    known = {"step": {"seed-0": 72, "seed-1": 72, "seed-2": 30}, "epochs": [3, 4]}
+    assert notes([known]) == ["after step 72 (seeds 0, 1), 30 (seed 2): epochs 3 became 4"]

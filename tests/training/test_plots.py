@@ -218,8 +218,15 @@ def test_a_grid_shows_seeds_means_and_spread(tmp_path: Path, figures: list) -> N
     assert ring.get_ydata() == [0.6]
     names = [text.get_text() for text in figures[0].legends[0].get_texts()]
     assert set(names) == {"best mean", "batch_size=16", "batch_size=32"}
+    places = [line.get_xdata() for line in axes.lines[:1]]
+    assert len(set(places[0].tolist())) == 2  # seeds with equal scores are beside each other
+    assert axes.containers[0].lines[0].get_linestyle() == "None"  # two values are no curve
     grid_picture({"": {"b": [0.1], "a": [0.2]}}, "encoder", "f1", ("", "a"), tmp_path / "h.png")
     assert [x.get_text() for x in figures[1].axes[0].get_xticklabels()] == ["b", "a"]
+    for labels, style in (("123", "-"), ("abc", "None")):
+        best = ("", labels[0])
+        grid_picture({"": {label: [0.1] for label in labels}}, "x", "f1", best, tmp_path / "i.png")
+        assert figures[-1].axes[0].containers[0].lines[0].get_linestyle() == style
 
 
 _PICTURES: dict[str, Callable[[Path], object]] = {

@@ -243,3 +243,10 @@ def test_changes_of_a_text_since_it_was_prepared(text: Path, tmp_path: Path) -> 
     ]
     with pytest.raises(DataError, match="no such file"):
         changes(str(tmp_path / "nothing"), tmp_path / "c")
+
+
+def test_what_to_do_about_unknown_words() -> None:
+    """A vocabulary that was just learned from the text need not be learned again."""
+    assert "learn one from it" in program.vocabulary_cure("model", is_learned=False)
+    cure = program.vocabulary_cure("tokenizer_model", is_learned=True)
+    assert "larger vocab_size=, or tokenizer_model=bpe" in cure

@@ -189,7 +189,7 @@ def test_dry_run(recipe: str, tmp_path: Path, call: Callable, tiny: str) -> None
     text = Path(tiny).with_name("text.txt")
     done = call(main, recipe, "--dry-run", f"corpus={text}", "validation_split=0.2")
     assert done.code == 0
-    for word in ("parameters", "GiB", "training time", "passes over the text", f"runs/{recipe}"):
+    for word in ("parameters", "iB", "training time", "passes over the text", f"runs/{recipe}"):
         assert word in done.out
     assert not list(tmp_path.iterdir())
 
@@ -229,7 +229,7 @@ BAD = [
     # Invalid values.
     ("steps=ten", 2, "steps must be a whole number. Received: 'ten'"),
     ("stpes=12", 2, "Unknown key. Received: 'stpes=12'. Did you mean 'steps'"),
-    ("steps=13", 2, "steps must be a multiple of log_every=2"),
+    ("steps=13", 2, "steps must be a multiple of log_every=2, such as"),
     (
         "config=bert_tiny",
         2,

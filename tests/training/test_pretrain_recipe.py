@@ -49,7 +49,10 @@ def test_whole_numbers_become_numbers_where_those_are_meant() -> None:
         ({"corpus": ""}, "corpus must name"),
         ({"steps": 0}, "steps must be at least 1. Received: steps=0"),
         ({"steps": 1e5}, "steps must be a whole number. Received: steps=100000.0"),
-        ({"steps": 120}, "steps must be a multiple of log_every=50. Received: steps=120"),
+        (
+            {"steps": 120},
+            "a multiple of log_every=50, such as steps=100; or give log_every=10",
+        ),
         ({"steps": True}, "steps must be a whole number. Received: steps=True"),
         ({"learning_rate": "1e-4"}, "learning_rate must be a number. Received: "),
         ({"learning_rate": 0.0}, "learning_rate must be above 0 and finite"),

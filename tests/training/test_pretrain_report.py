@@ -22,6 +22,7 @@ from bert_keras.training import machine
 from bert_keras.training.pretrain_report import (
     FilledMask,
     Report,
+    _shown,
     fill_validation_masks,
     print_summary,
     write_report,
@@ -234,3 +235,10 @@ def test_texts_fit_the_length_that_was_trained(task: MaskedLM) -> None:
         task, TOKENIZER, _corpus(short, f"{short} in the early morning"), 10
     )
     assert [mask.text.replace("[MASK]", mask.answer) for mask in filled] == [short]
+
+
+def test_a_token_of_white_space_is_shown() -> None:
+    tokenizer = Tokenizer.train([["a b c"] * 9], vocab_size=263, model="bpe")
+    shown = {_shown(tokenizer, token_id) for token_id in range(tokenizer.vocab_size)}
+    assert "(space)" in shown
+    assert "" not in shown

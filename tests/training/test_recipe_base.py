@@ -31,6 +31,8 @@ def test_names_of_other_libraries_are_suggested() -> None:
     assert nearest("--max_seq_length", finetuning) == " Did you mean 'max_length'?"
     assert nearest("max_seq_length", pretraining) == " Did you mean 'sequence_length'?"
     assert nearest("model", finetuning) == " Did you mean 'encoder'?"
+    both = " Did you mean 'tokenizer_model' or 'init_checkpoint'?"
+    assert nearest("model", pretraining) == both
     for alias, names in ALIASES.items():
         assert alias not in pretraining | finetuning | RENAMED.keys()
         assert set(names) <= pretraining | finetuning

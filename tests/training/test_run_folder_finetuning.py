@@ -211,3 +211,38 @@ def test_ended_seeds_go_on_after_a_change(tmp_path: Path) -> None:
     assert [entry["step"] for entry in entries] == [steps, steps]
     assert claim(learning_rate=0.5, epochs=9, seeds=3) == []
     assert json.loads((tmp_path / "run.json").read_text())["overrides"] == entries
+
+
+@pytest.mark.parametrize(
+    ("evaluations", "state", "least"),
+    [
+        (1, {"step": 30, "epoch": 3, "position": 0}, 3),  # 10 batches in an epoch
+        (1, {"step": 5, "epoch": 0, "position": 5}, 1),
+        # 4 steps between evaluations: one epoch ends with step 12, two with step 20
+        (3, {"step": 12, "epoch": 1, "position": 2}, 1),
+        (3, {"step": 16, "epoch": 1, "position": 6}, 2),
+    ],
+)
+def test_fewer_epochs_than_are_trained_are_refused_before_anything_is_written(
+    tmp_path: Path, evaluations: int, state: dict, least: int
+) -> None:
+    def claim(epochs: int) -> None:
+        _claim(_recipe(tmp_path, epochs=epochs, evaluations=evaluations, override="epochs"))
+
+    claim(9)
+    checkpoint = tmp_path / "seed-0" / "checkpoints" / f"step-{state['step']:08d}"
+    checkpoint.mkdir(parents=True)
+    (checkpoint / "state.json").write_text(json.dumps(state))
+    (tmp_path / "seed-0" / "result.json").write_text('{"seed": 0, "metrics": {}}')
+    before = (tmp_path / "run.json").read_bytes()
+    if least > 1:
+        with pytest.raises(UsageError, match=f"already.*Give at least epochs={least}, or out="):
+            claim(least - 1)
+    assert (tmp_path / "run.json").read_bytes() == before
+    folder = FinetuneFolder(_recipe(tmp_path))
+    changed = _recipe(tmp_path, epochs=least, evaluations=evaluations, override="epochs")
+    folder.require_same(changed, "jax")  # a dry run checks the same, and writes nothing
+    assert (tmp_path / "run.json").read_bytes() == before
+    assert (tmp_path / "seed-0" / "result.json").is_file()
+    claim(least)
+    assert not (tmp_path / "seed-0" / "result.json").exists()

@@ -17,7 +17,6 @@ recipe = FinetuneRecipe(
     text="sentence1",
     pair="sentence2",
     label="label",
-    positive="1",
     max_length=128,
     epochs=3,
     learning_rate=1e-4,

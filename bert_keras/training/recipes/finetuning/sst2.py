@@ -15,7 +15,6 @@ recipe = FinetuneRecipe(
     text="sentence",
     label="label",
     rows=10_000,
-    positive="1",
     max_length=64,
     epochs=2,
     learning_rate=1e-4,

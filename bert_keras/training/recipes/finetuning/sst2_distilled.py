@@ -15,7 +15,6 @@ recipe = FinetuneRecipe(
     text="sentence",
     label="label",
     rows=10_000,
-    positive="1",
     max_length=64,
     layers="0,2,4",
     alpha=0.5,
