@@ -122,9 +122,7 @@ def test_keys_of_other_names(tmp_path: Path) -> None:
     studio = {**task(RESULT), "data": {"review": TEXT, "source": "web"}}
     path = write(tmp_path / "b.json", [studio])
     assert_read(read_entities(path, text="review"))
-    with pytest.raises(
-        DataError, match=r"id 1: data: no key 'text' or .*'review', 'source'"
-    ):
+    with pytest.raises(DataError, match=r"id 1: data: no key 'text' or .*'review', 'source'"):
         read_entities(path)
     write(path, [{**task(RESULT), "data": {"review": TEXT}}])
     assert_read(read_entities(path))
