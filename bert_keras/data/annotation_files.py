@@ -17,7 +17,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, cast
@@ -27,26 +28,31 @@ from bert_keras.data.columns import ErrorCollector
 from bert_keras.data.documents import Source, strict_lines, text_value
 from bert_keras.data.entity_spans import tag_words
 from bert_keras.data.examples import TaggedWords
+from bert_keras.data.json_records import (
+    ENTITY_KEYS,
+    TEXT_KEYS,
+    TO_CLASSIFY,
+    TaskReader,
+    chosen_key,
+    is_task,
+    records,
+)
+from bert_keras.data.long_texts import warn
 from bert_keras.data.table_columns import (
     dataset_rows,
     is_dataset_folder,
-    matching_names,
     names_of_columns,
     parquet_rows,
 )
 from bert_keras.data.tag_schemes import detect_scheme, to_bio
 from bert_keras.errors import DataError
-from bert_keras.file_io import is_array, is_object, unique_keys
-
-# Usual names of texts or words, and of spans or tags. The first that a row has is read.
-TEXT_KEYS = ("text", "words", "tokens", "sentence")
-ENTITY_KEYS = ("entities", "spans", "ner_tags", "tags", "labels", "label")
+from bert_keras.file_io import is_array, is_object
 
 _LINES = (".jsonl", ".ndjson", ".json")
 _MIN_KEYS = ("annotation_id", "annotator", "lead_time")  # of Label Studio's JSON-MIN alone
-_SPAN_KEYS = ("start", "end", "labels", "text")  # of Label Studio
 _SPACY, _PARQUET = ".spacy", ".parquet"
 _LINE = re.compile(r":(\d+)$")
+_UNUSED = ("reject", "ignore")  # answers of Prodigy
 _FIRST = 2**16  # characters of a line that are looked at to recognise JSON
 
 
@@ -110,7 +116,12 @@ def read_entities(
 
     Returns:
         The rows in the order of the file, with "file:line" or the number of the task as `places`.
-        Tasks of Label Studio that nobody has annotated are left out.
+        Tasks of Label Studio that nobody has annotated are left out, and rows that Prodigy's users
+        rejected or ignored.
+
+    Warns:
+        UserWarning: rejected rows, or results of Label Studio that are no entities, such as
+            choices. The message counts them.
 
     Raises:
         DataError: rows that cannot be used; the message has place and text of each. Or a file of
@@ -205,9 +216,9 @@ def _rows(
         yield from _spacy_rows(file)
     elif is_dataset_folder(file) or ending == _PARQUET:
         names = names_of_columns(file)
-        wanted = [_name("column", text, TEXT_KEYS, names, f"{file}")]
+        wanted = [chosen_key("column", text, TEXT_KEYS, names, f"{file}")]
         if labelled:
-            wanted.append(_name("column", entities, ENTITY_KEYS, names, f"{file}"))
+            wanted.append(chosen_key("column", entities, ENTITY_KEYS, names, f"{file}"))
         is_folder = file.is_dir()
         kind = "a folder of `datasets`" if is_folder else "Parquet"
         read = dataset_rows if is_folder else partial(parquet_rows, named_classes=True)
@@ -215,157 +226,97 @@ def _rows(
             yield _Row(f"{file}:{number}", kind, values[0], values[1] if labelled else None)
     else:
         errors = errors or ErrorCollector()
-        for place, record in _records(file, encoding, errors):
+        reader = _RecordReader(text, entities, labelled)
+        for place, record in records(file, encoding, errors):
             with errors.row():
-                row = _of_record(record, place, text, entities, labelled)
-                if row is not None:
-                    yield row
+                yield from reader.rows(record, place)
         errors.check()
-
-
-def _records(file: Path, encoding: str, errors: ErrorCollector) -> Iterator[tuple[str, Any]]:
-    """Yield place and value of every row of a file of JSON or of lines of JSON."""
-    lines = strict_lines(file, encoding)
-    first = next(((number, line) for number, line in lines if line.strip()), None)
-    if first is None:
-        return
-    number, line = first
-    value: Any = None
-    try:
-        value = json.loads(line, object_pairs_hook=unique_keys(f"{file}:{number}", DataError))
-    except DataError as error:
-        errors.add(error)
-    except (ValueError, RecursionError):
-        yield from _whole(file, "".join([line, *(text for _, text in lines)]))
-        return
-    is_pair = is_array(value) and len(value) == 2 and isinstance(value[0], str)
-    if is_array(value) and not is_pair:
-        yield from _items(file, value)
-        return
-    if value is not None:
-        yield f"{file}:{number}", value
-    for number, line in lines:
-        if line.strip():
-            with errors.row():
-                yield f"{file}:{number}", file_io.decode_json(line, f"{file}:{number}", DataError)
-
-
-def _whole(file: Path, content: str) -> Iterator[tuple[str, Any]]:
-    """Yield place and value of every item of a file that is one value of JSON."""
-    try:
-        value: Any = json.loads(content, object_pairs_hook=unique_keys(file, DataError))
-    except DataError:
-        raise
-    except json.JSONDecodeError as error:
-        raise DataError(
-            f"{file}:{error.lineno}: neither JSON nor lines of JSON: {error.msg}, at character "
-            f"{error.colno} of the line. Correct the file."
-        ) from None
-    except RecursionError:
-        raise DataError(f"{file}: JSON that is nested too deeply. Correct the file.") from None
-    yield from _items(file, value if is_array(value) else [value])
-
-
-def _items(file: Path, values: Iterable[Any]) -> Iterator[tuple[str, Any]]:
-    """Yield place and value of the items of a list: the id of a task, or the number of an item."""
-    for number, value in enumerate(values):
-        name = value.get("id") if is_object(value) else None
-        yield f"{file}: {f'item {number}' if name is None else f'task {name}'}", value
+        if labelled:
+            reader.finish(file)
 
 
 # === Forms of a row ===
 
 
-def _of_record(
-    record: Any, place: str, text: str | None, entities: str | None, labelled: bool
-) -> _Row | None:
-    """Return a row from a value of JSON in any of the forms; None for a task nobody annotated."""
-    if is_array(record) and len(record) == 2 and is_object(record[1]):
-        marks = record[1].get(entities or "entities")
-        return _Row(place, "spaCy's pairs of text and entities", record[0], marks)
-    if not is_object(record):
-        raise DataError(
-            f"{place}: a row must be an object, or a pair of a text and its entities. Received: "
-            f"{record!r:.100}"
-        )
-    if is_object(record.get("data")) and {"annotations", "completions", "predictions"} & {*record}:
-        return _of_task(record, place, text, labelled)
-    if "paragraphs" in record:
-        raise DataError(
-            f"{place}: the JSON of spaCy 2, which has words instead of spans. Convert it: "
-            "python -m spacy convert FILE.json FOLDER, and pass the .spacy file."
-        )
-    value = record[_name("key", text, TEXT_KEYS, record, place)]
-    is_minimal = any(key in record for key in _MIN_KEYS)
-    kind = "Label Studio, JSON-MIN" if is_minimal else "JSON of texts with spans"
-    kind = "JSON of words with tags" if is_array(value) else kind
-    if not labelled:
-        return _Row(place, kind, value, None)
-    if is_minimal and entities is None and not {*ENTITY_KEYS} & {*record}:
-        return _Row(place, kind, value, [])  # the key is missing if nothing was marked
-    return _Row(place, kind, value, record[_name("key", entities, ENTITY_KEYS, record, place)])
+class _RecordReader:
+    """Reader of values of JSON in any of the forms.
 
-
-def _name(
-    kind: str, name: str | None, usual: Sequence[str], names: Iterable[str], place: str
-) -> str:
-    """Return the key or column that is named, or the first of the usual ones that is there.
-
-    Raises:
-        DataError: there is none, or several match.
+    Args:
+        text: key of the text or words, or None.
+        entities: key of the spans or tags, or None.
+        labelled: False reads texts or words alone.
     """
-    names = list(names)
-    if name in names:
-        return f"{name}"
-    for wanted in usual if name is None else (name,):
-        if len(similar := matching_names(wanted, names)) == 1:
-            return similar[0]
-    asked = " or ".join(map(repr, usual)) if name is None else repr(name)
-    key = "text" if usual is TEXT_KEYS else "label"
-    raise DataError(
-        f"{place}: no {kind} {asked}. Received: the {kind}s {names!r:.500}. Name one of these (in "
-        f"recipes {key}={kind.upper()})."
-    )
 
+    def __init__(self, text: str | None, entities: str | None, labelled: bool):
+        self._text, self._entities, self._labelled = text, entities, labelled
+        self._tasks = TaskReader(text)
+        self._left_out: Counter[str] = Counter()
 
-def _of_task(task: Mapping[str, Any], place: str, text: str | None, labelled: bool) -> _Row | None:
-    """Return the row of a task of Label Studio; None if it has no annotation that counts."""
-    kind = "Label Studio, JSON"
-    data: dict[str, Any] = task["data"]
-    names = [name for name in data if isinstance(data[name], str)]
-    usual = TEXT_KEYS if {*TEXT_KEYS} & {*names} or len(names) != 1 else (names[0],)
-    value = data[_name("key", text, usual, names, f"{place}: data")]
-    if not labelled:
-        return _Row(place, kind, value, None)
-    found: Any = task.get("annotations", task.get("completions"))
-    whole: list[Any] = found if is_array(found) else []
-    counted = [one for one in whole if is_object(one) and not one.get("was_cancelled")]
-    counted = [one for one in counted if one.get("ground_truth")] or counted
-    if not counted:
-        return None
-    spans = [_spans_of_result(one.get("result"), place) for one in counted]
-    if any(other != spans[0] for other in spans[1:]):
-        raise DataError(
-            f"{place}: {len(spans)} annotations that differ. Mark one of them as ground truth in "
-            "Label Studio, or remove the others."
-        )
-    return _Row(place, kind, value, spans[0])
+    def rows(self, record: Any, place: str) -> Iterator[_Row]:
+        """Yield the rows of a value: one, none for a row without annotation, or several.
 
-
-def _spans_of_result(result: Any, place: str) -> list[dict[str, Any]]:
-    """Return the spans in the result of an annotation, sorted; other kinds of results are left."""
-    spans: list[dict[str, Any]] = []
-    for region in result if is_array(result) else []:
-        value: Any = region.get("value") if is_object(region) else None
-        if not is_object(value) or not {"start", "end", "labels"} <= value.keys():
-            continue
-        if isinstance(value["start"], str):
+        Raises:
+            DataError: a value of another form; the message begins with `place`.
+        """
+        if is_array(record) and len(record) == 2 and is_object(record[1]):
+            marks = record[1].get(self._entities or "entities")
+            yield _Row(place, "spaCy's pairs of text and entities", record[0], marks)
+            return
+        if not is_object(record):
             raise DataError(
-                f"{place}: positions in HTML. Received: {value!r:.200}. Only tasks with the tag "
-                "`Text` have positions in a text."
+                f"{place}: a row must be an object, or a pair of a text and its entities. "
+                f"Received: {record!r:.100}"
             )
-        spans.append({key: value[key] for key in _SPAN_KEYS if key in value})
-    return sorted(spans, key=lambda span: (f"{span['start']:>12}", f"{span['end']:>12}"))
+        if is_task(record):
+            if (row := self._tasks.row(record, place, self._labelled)) is not None:
+                yield _Row(place, "Label Studio, JSON", *row)
+            return
+        if "paragraphs" in record:
+            raise DataError(
+                f"{place}: the JSON of spaCy 2, which has words instead of spans. Convert it: "
+                "python -m spacy convert FILE.json FOLDER, and pass the .spacy file."
+            )
+        if "classes" in record and is_array(pairs := record.get("annotations")):
+            for number, pair in enumerate(pairs):
+                if pair is not None:  # None stands for a text without annotation
+                    yield from self.rows(pair, f"{place}, annotation {number}")
+            return
+        answer: Any = record.get("answer")
+        if self._labelled and isinstance(answer, str) and answer in _UNUSED:
+            self._left_out[f"the answer {answer!r}"] += 1
+            return
+        yield self._row(record, place)
+
+    def _row(self, record: dict[str, Any], place: str) -> _Row:
+        """Return the row of an object with a text or words, and spans or tags."""
+        value = record[chosen_key("key", self._text, TEXT_KEYS, record, place)]
+        is_minimal = any(key in record for key in _MIN_KEYS)
+        kind = "Label Studio, JSON-MIN" if is_minimal else "JSON of texts with spans"
+        kind = "JSON of words with tags" if is_array(value) else kind
+        if not self._labelled:
+            return _Row(place, kind, value, None)
+        if is_minimal and self._entities is None and not {*ENTITY_KEYS} & {*record}:
+            return _Row(place, kind, value, [])  # the key is missing if nothing was marked
+        marks = record[chosen_key("key", self._entities, ENTITY_KEYS, record, place)]
+        are_names = is_array(marks) and all(isinstance(mark, str) for mark in marks)
+        if isinstance(value, str) and marks and (isinstance(marks, str) or are_names):
+            raise DataError(
+                f"{place}: labels of the whole text, not entities. Received: {marks!r:.100}. "
+                f"{TO_CLASSIFY}."
+            )
+        return _Row(place, kind, value, marks)
+
+    def finish(self, file: Path) -> None:
+        """Warn of rows and results that were left out.
+
+        Raises:
+            DataError: tasks of Label Studio with results, but without entities.
+        """
+        self._tasks.check(file)
+        shown = [f"{count:,} rows with {why}" for why, count in sorted(self._left_out.items())]
+        shown += [note] if (note := self._tasks.note()) else []
+        if shown:
+            warn(f"{file}: left out {' and '.join(shown)}.")
 
 
 def _spacy_rows(file: Path) -> Iterator[_Row]:

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, cast
 
 from bert_keras.data.columns import ErrorCollector, texts_of, values_of
 from bert_keras.data.examples import OUTSIDE, TaggedWords
+from bert_keras.data.long_texts import warn
 from bert_keras.errors import DataError
 
 # === Words ===
@@ -117,6 +118,11 @@ MISALIGNED = ("refuse", "widen")
 # Keys of the start and of the end of an entity: ours and Label Studio's, and doccano's.
 _START, _END = ("start", "start_offset"), ("end", "end_offset")
 _SHOWN = 60  # characters of a text in a message
+# Thai, Lao, Tibetan, Burmese, Khmer, and Japanese kana: scripts without spaces between words.
+_SPACELESS = re.compile("[\u0e00-\u0fff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\uff66-\uff9f]")
+_MOST_WIDE = 20  # characters that a span may gain beside twice its own
+# A label such as "B-PER" is that of a tag. "E-mail" may be a label.
+_OF_TAGS = re.compile(r"O|[BI]-.+")
 
 
 class TextSpan(NamedTuple):
@@ -147,11 +153,15 @@ def tag_words(
             an entity has its own `text` and the positions count UTF-16 units instead, as those of
             Label Studio do, they are converted. None for texts to predict.
         misaligned: what is done with a span that begins or ends within a word: "refuse", or
-            "widen" it to the whole words.
+            "widen" it to the whole words. Words that are much longer than the span, as in scripts
+            without spaces, are refused.
         places: "file:line" of every text, for messages.
 
     Returns:
         Words and BIO tags, with the texts as `texts`.
+
+    Warns:
+        UserWarning: labels that are tags, such as "B-PER", whose tags become "B-B-PER".
 
     Raises:
         ValueError: an unknown value of `misaligned`.
@@ -169,6 +179,7 @@ def tag_words(
         )
     words: list[tuple[str, ...]] = []
     tags: list[tuple[str, ...]] = []
+    labels: dict[str, str] = {}  # place of the first entity of each label
     errors = ErrorCollector()
     for row, text in enumerate(texts):
         place = places[row] if places else f"row {row}"
@@ -179,12 +190,31 @@ def tag_words(
         if columns is not None:
             spans: list[TextSpan] = []
             with errors.row():
-                for entity in values_of(f"{place}: entities", columns[row]):
+                for entity in _entities_of(columns[row], place):
                     with errors.row():
                         spans.append(span_of(entity, text, place))
             tags.append(_tags(text, bounds, spans, misaligned, place, errors))
+            labels |= {span.label: place for span in reversed(spans)} | labels
     errors.check()
+    if of_tags := sorted(filter(_OF_TAGS.fullmatch, labels)):
+        warn(
+            f"{labels[of_tags[0]]}: the label of an entity is the tag {of_tags[0]!r}, and the tag "
+            f"of its first word becomes 'B-{of_tags[0]}'. Write the type alone, such as 'PER'."
+        )
     return TaggedWords(tuple(words), None if columns is None else tuple(tags), places, tuple(texts))
+
+
+def _entities_of(entities: Any, place: str) -> list[Any]:
+    """Return the entities of a text as a list; refuse a dictionary with a message of its own."""
+    if isinstance(entities, Mapping):
+        keys = [*cast("Mapping[Any, Any]", entities)]
+        is_one = any(key in keys for key in _START)
+        advice = "the entity in a list: [entity]" if is_one else "the list under 'entities'"
+        raise DataError(
+            f"{place}: the entities of a text must be a list, not a dictionary. Received: the keys "
+            f"{keys!r:.100}. Pass {advice}."
+        )
+    return values_of(f"{place}: entities", entities)
 
 
 def span_of(entity: Any, text: str, place: str) -> TextSpan:
@@ -300,21 +330,42 @@ def _tags(
                     f"{_shown(span, text)}. A word has one tag: remove one of them."
                 )
             )
-        elif not is_exact and misaligned == "refuse":
+        elif not is_exact and (
+            (is_long := _is_long(text, starts[first], ends[stop - 1], span))
+            or misaligned == "refuse"
+        ):
             begins_within = starts[first] != span.start
             cut, verb = (first, "begins") if begins_within else (stop - 1, "ends")
             word = text[starts[cut] : ends[cut]]
             errors.add(
                 DataError(
-                    f"{place}: the entity {_shown(span, text)} {verb} within the word {word!r}, "
-                    f"characters {starts[cut]} to {ends[cut]}. Correct the entity, or pass "
-                    "misaligned=widen, which takes whole words."
+                    f"{place}: the entity {_shown(span, text)} {verb} within the word "
+                    f"{word!r:.{_SHOWN}}, characters {starts[cut]} to {ends[cut]}. "
+                    + (_SEGMENT if is_long else _WIDEN)
                 )
             )
         else:
             owners |= dict.fromkeys(range(first, stop), span)
             tags[first:stop] = [f"B-{span.label}", *[f"I-{span.label}"] * (stop - first - 1)]
     return tuple(tags)
+
+
+_WIDEN = (
+    'Correct the entity, or take whole words: tag_words(texts, entities, misaligned="widen"), '
+    "whose words and tags `fit` takes too (in recipes misaligned=widen)."
+)
+_SEGMENT = (
+    "The word is too long to be the entity. If the text has no spaces between words, split it with "
+    "a word segmenter of its language: `fit(words, tags)` and `predict_tags(words)` take its "
+    "words. `predict_entities` does not split such texts."
+)
+
+
+def _is_long(text: str, start: int, end: int, span: TextSpan) -> bool:
+    """Return whether the whole words from `start` to `end` are too long for a span in them."""
+    size, entity = end - start, span.end - span.start
+    is_spaceless = _SPACELESS.search(text, start, end) is not None
+    return 2 * size > 3 * entity if is_spaceless else size > 2 * entity + _MOST_WIDE
 
 
 def _shown(span: TextSpan, text: str) -> str:

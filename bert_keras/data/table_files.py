@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import csv
 import threading
-import warnings
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from bert_keras import file_io
 from bert_keras.data.columns import ErrorCollector
 from bert_keras.data.documents import Source, strict_lines
+from bert_keras.data.json_records import class_of_task, is_task, whole
+from bert_keras.data.long_texts import warn
 from bert_keras.data.table_columns import (
     Column,
     Row,
@@ -31,24 +33,43 @@ def json_rows(
 ) -> Iterator[Row]:
     """Yield the line number and the values of `keys` of every JSON line; see `read_rows`.
 
+    In a list of JSON, the number is that of the item, from 1.
+
     A line that cannot be used is left out, and its error is added to `errors`.
     """
-    for number, line in strict_lines(file, encoding):
-        if line.strip():
-            try:
-                record = _record(line, keys, f"{file}:{number}")
-            except DataError as error:
-                errors.add(error)
-            else:
-                yield number, record
+    lines = ((number, line) for number, line in strict_lines(file, encoding) if line.strip())
+    first = next(lines, None)
+    if first is None:
+        return
+    is_list = first[1].lstrip().startswith("[")
+    rows: Any = chain([first], lines)
+    if is_list:
+        rows = enumerate(whole(file, "".join(line for _, line in rows)), 1)
+    left_out = 0
+    for number, row in rows:
+        with errors.row():
+            place = f"{file}:{number}"
+            record = row if is_list else file_io.decode_json(row, place, DataError)
+            if (values := _record(record, keys, place)) is not None:
+                yield number, values
+                continue
+            left_out += 1
+    if left_out:
+        warn(f"{file}: left out {left_out:,} tasks that nobody has annotated.")
 
 
-def _record(line: str, keys: Sequence[Column], place: str) -> list[Any]:
-    """Return the values of `keys` in a line of JSON, an object that has no key twice."""
-    record = file_io.decode_json(line, place, DataError)
+def _record(record: Any, keys: Sequence[Column], place: str) -> list[Any] | None:
+    """Return the values of `keys` in an object, or in a task of Label Studio, which may have none.
+
+    Several choices in Label Studio's JSON-MIN, {"choices": […]}, become a list.
+    """
     if not is_object(record):
-        raise DataError(f"{place}: every line must be a JSON object. Received: {line[:80]!r}")
-    return [record[_key(key, record, place)] for key in keys]
+        raise DataError(f"{place}: every line must be a JSON object. Received: {record!r:.80}")
+    if is_task(record):
+        return class_of_task(record, keys, place)
+    values = [record[_key(key, record, place)] for key in keys]
+    is_choice = [is_object(value) and {*value} == {"choices"} for value in values]
+    return [v["choices"] if is_one else v for v, is_one in zip(values, is_choice, strict=True)]
 
 
 def _key(key: Column, record: dict[str, Any], place: str) -> str:
@@ -72,6 +93,7 @@ LABEL_TEXT = ("label", "fine", "text")  # columns of the format "label_text"
 
 _ENDINGS = {
     ".csv": "csv",
+    ".json": "jsonl",
     ".jsonl": "jsonl",
     ".ndjson": "jsonl",
     ".parquet": "parquet",
@@ -203,10 +225,9 @@ def _separator_of(
     wider = {s: fields for s, fields in names.items() if len(fields) > len(names[usual])}
     for separator, fields in wider.items():
         if header and all(_has(column, fields, header) for column in columns):
-            warnings.warn(
+            warn(
                 f"{file}:{number}: the columns are separated by {separator!r}, not by {usual!r}. "
-                f"Pass separator={separator!r} to say so.",
-                stacklevel=2,
+                f"Pass separator={separator!r} to say so."
             )
             return separator
     if wider and len(names[usual]) == 1:

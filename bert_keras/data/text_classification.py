@@ -170,7 +170,12 @@ def _reader_of_targets(
 
 
 def _label(value: Any, name: str) -> str:
-    """Return a label in a table as text. `name` is its place and column, for messages."""
+    """Return a label in a table as text. `name` is its place and column, for messages.
+
+    A list of one label, as doccano writes it, is that label.
+    """
+    if is_array(value) and len(value) == 1 and not is_array(value[0]):
+        value = value[0]
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, int):

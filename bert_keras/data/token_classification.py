@@ -223,8 +223,10 @@ def _require_columns(
             )
     if tag_column is not None and tag_column % width == word_column % width:
         raise DataError(
-            f"{place}: words and tags must be in two columns. Received: {fields}, with both in "
-            f"column {tag_column}. Pass another tag_column."
+            f"{place}: words and tags must be in two columns, with a tab or spaces between them. "
+            f"Received: {fields}, with both in column {tag_column}. Pass another tag_column, or a "
+            "file of another format: CSV is not read; JSON of texts with entities is "
+            "(docs/data_files.md)."
         )
 
 

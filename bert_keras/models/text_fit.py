@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import types
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
@@ -17,7 +16,7 @@ from bert_keras.inference.base import PredictorConfig
 from bert_keras.models.base import WithoutUnused
 from bert_keras.models.compiling import ChecksLosses, compile_for, steps_of, with_class_weights
 from bert_keras.models.text_columns import TextColumns, find_text, report_coverage
-from bert_keras.models.text_targets import weights_by_name
+from bert_keras.models.text_targets import named_targets, refuse_generator, weights_by_name
 from bert_keras.models.text_windows import (
     evaluate_texts,
     is_split,
@@ -116,7 +115,9 @@ class FitsText(WithTokenizer, ChecksLosses, WithoutUnused):
                 `datasets.Dataset`, or `tf.data.Dataset` of strings. Several columns (pairs;
                 questions and contexts; prompts and options) are a tuple, a dictionary or a
                 DataFrame. Or features, a dataset or generator, as in Keras.
-            y: targets: names or indices of labels, numbers, tags of words, answers.
+            y: targets: names or indices of labels, numbers, tags of words, entities of texts as
+                `data.tag_words` takes them, answers. Class numbers in a column of `datasets` are
+                read by their names.
             batch_size: examples in a batch; None for 32.
             epochs: as in Keras.
             verbose: as in Keras; 0 also leaves the line about `compile` out.
@@ -153,7 +154,7 @@ class FitsText(WithTokenizer, ChecksLosses, WithoutUnused):
             DataError: a row is no text, or a target is bad; the message names the row.
             ValueError: text for a task without a tokenizer.
         """
-        _refuse_targets_of_a_generator(x, y)
+        refuse_generator(x, y)
         text = find_text(x, self.text_inputs)
         arguments: dict[str, Any] = {
             "epochs": epochs,
@@ -182,7 +183,7 @@ class FitsText(WithTokenizer, ChecksLosses, WithoutUnused):
             self._compile_for(steps, epochs - initial_epoch, callbacks, verbose, learning_rate)
             return super().fit(x, y, **arguments)
         # === Text ===
-        text = text.with_targets(y, sample_weight)
+        text = text.with_targets(self._named(y), sample_weight)
         length, reading = self._length(max_length), reading_of(self, long_texts, stride)
         encode = functools.partial(self._encoded, max_length=length, **reading.options)
         size = batch_size or FINETUNING.batch_size
@@ -240,7 +241,7 @@ class FitsText(WithTokenizer, ChecksLosses, WithoutUnused):
             "return_dict": return_dict,
             **kwargs,
         }
-        _refuse_targets_of_a_generator(x, y)
+        refuse_generator(x, y)
         text = find_text(x, self.text_inputs)
         if text is None:
             refuse_with_features(long_texts=long_texts, stride=stride)
@@ -250,7 +251,8 @@ class FitsText(WithTokenizer, ChecksLosses, WithoutUnused):
             return super().evaluate(x, y, batch_size, sample_weight=sample_weight, **options)
         if not self.compiled:
             compile_for(self, None, 1, None, 0)
-        text, reading = text.with_targets(y, sample_weight), reading_of(self, long_texts, stride)
+        text = text.with_targets(self._named(y), sample_weight)
+        reading = reading_of(self, long_texts, stride)
         size = batch_size or FINETUNING.batch_size
         sizes: dict[str, Any] = {"max_length": self._length(None), "batch_size": size}
         examples = self._encoded(*text, **sizes, seed=None, **reading.options)
@@ -378,7 +380,11 @@ class FitsText(WithTokenizer, ChecksLosses, WithoutUnused):
         if text is None:
             return data, None
         y, weight, *_ = (*rest, None, None)
-        return None, text.with_targets(y, weight)
+        return None, text.with_targets(self._named(y), weight)
+
+    def _named(self, y: Any) -> Any:
+        """Return targets with names in place of the class numbers of a column of `datasets`."""
+        return named_targets(y, self.options.get("labels"))
 
     def _length(self, max_length: int | None) -> int:
         """Return the largest number of tokens in a row.
@@ -389,12 +395,3 @@ class FitsText(WithTokenizer, ChecksLosses, WithoutUnused):
             default = self.predictor_config.max_length or FINETUNING.max_length
             max_length = min(default, self.encoder.config.max_positions)
         return checked_length(max_length, self.encoder)
-
-
-def _refuse_targets_of_a_generator(x: Any, y: Any) -> None:
-    """Raise `ValueError` for targets beside a generator, which Keras would ignore silently."""
-    if isinstance(x, types.GeneratorType) and y is not None:
-        raise ValueError(
-            "`y` is not read where `x` is a generator, which must yield batches of features with "
-            "their targets. Pass text as a list, such as `list(texts)`."
-        )

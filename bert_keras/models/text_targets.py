@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import re
+import types
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
@@ -46,6 +48,57 @@ def targets_from(y: Any, labels: Sequence[str], problem: str) -> list[Any] | Non
             for row, target in enumerate(targets)
         ]
     return [_names(target, labels, row) for row, target in enumerate(targets)]
+
+
+_UNNAMED = re.compile(r"LABEL_\d+|\d+")  # names of classes that stand for their numbers
+
+
+def named_targets(y: Any, labels: Sequence[str] | None) -> Any:
+    """Return a column of class numbers of `datasets` as names of labels; other targets as they are.
+
+    A `ClassLabel` has an order of its own, which need not be that of the labels of the task.
+
+    Args:
+        y: targets as `fit` takes them.
+        labels: names of the classes of the task; None for a task without classes.
+
+    Raises:
+        DataError: the names of the column are not those of the labels, or a number has no name.
+    """
+    if not labels:
+        return y
+    if isinstance(y, Mapping) and len(columns := cast("Mapping[str, Any]", y)) == 1:
+        return named_targets(next(iter(columns.values())), labels)
+    feature: Any = getattr(cast("Any", y), "features", None)
+    while (inner := getattr(feature, "feature", None)) is not None:
+        feature = inner
+    names: Any = getattr(feature, "names", None)
+    if not isinstance(names, list) or all(map(_UNNAMED.fullmatch, labels)):
+        return cast("Any", y)
+    names = cast("list[str]", names)
+    known = {label.casefold(): label for label in labels}
+    if names != [*labels] and (unknown := [n for n in names if n.casefold() not in known]):
+        raise DataError(
+            f"y: a column of class numbers with the names {', '.join(names):.200}, and the labels "
+            f"of the task are {', '.join(labels):.200}. {unknown[0]!r} is no label. Make the task "
+            "with labels=y.features.names, or pass names of labels as `y`."
+        )
+    own = [name if name in labels else known[name.casefold()] for name in names]
+
+    def named(value: Any, row: int) -> Any:
+        """Return the name of a class number, or the names of a list of them."""
+        if isinstance(value, tuple):
+            return tuple(named(item, row) for item in cast("tuple[Any, ...]", value))
+        if not isinstance(value, int):
+            return value
+        if not 0 <= value < len(own):
+            raise DataError(
+                f"y: row {row} has the class number {value}, and the column has the names of 0 to "
+                f"{len(own) - 1}. Remove rows without a label."
+            )
+        return own[value]
+
+    return [named(value, row) for row, value in enumerate(labels_of("y", y))]
 
 
 def _flags(y: Any, num_classes: int) -> np.ndarray | None:
@@ -134,3 +187,12 @@ def tags_of_rows(y: Any, num_classes: int) -> list[list[Any]]:
                     f"{num_classes - 1}. Correct the row, or make the task with more labels."
                 )
     return rows
+
+
+def refuse_generator(x: Any, y: Any) -> None:
+    """Raise `ValueError` for targets beside a generator, which Keras would ignore silently."""
+    if isinstance(x, types.GeneratorType) and y is not None:
+        raise ValueError(
+            "`y` is not read where `x` is a generator, which must yield batches of features with "
+            "their targets. Pass text as a list, such as `list(texts)`."
+        )

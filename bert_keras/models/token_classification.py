@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, final
 
 import keras
@@ -13,6 +14,7 @@ from bert_keras import features
 from bert_keras.data import SupervisedExamples, TaggedWords, tag_examples, tag_words
 from bert_keras.data.class_names import class_names
 from bert_keras.data.columns import values_of, words_of_rows
+from bert_keras.data.tag_schemes import detect_scheme, from_bio
 from bert_keras.inference import TagMethods
 from bert_keras.inference.token_classification import word_logits
 from bert_keras.layers import ConditionalRandomField, log_likelihood
@@ -126,12 +128,17 @@ class TokenClassifier(TagMethods, Task):
         Args:
             columns: one column, which has a list of words for each sentence, or texts.
             y: for each sentence the tags of its words, names or indices; for texts the entities of
-                each as character spans, see `data.tag_words`; None for no labels.
+                each as character spans, see `data.tag_words`; their tags have the scheme of the
+                labels. None for no labels.
             options: arguments of `tag_examples`.
         """
         labels = self.options["labels"]
         if _are_texts(columns[0]):
             sentences = tag_words(columns[0], y)
+            scheme = detect_scheme(labels)
+            if sentences.tags is not None and scheme != "bio":
+                tags = [from_bio(row, scheme) for row in sentences.tags]
+                sentences = replace(sentences, tags=tags)
         else:
             words, tags = words_of_rows("words", columns[0]), None
             if y is not None:

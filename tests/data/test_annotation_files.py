@@ -104,8 +104,8 @@ def test_places_are_lines_and_tasks(tmp_path: Path) -> None:
     assert read_entities(path).places == (f"{path}:1", f"{path}:2")
     path = write(tmp_path / "b.json", [task(RESULT, number=7), task(RESULT, number=9)])
     found = read_entities(path)
-    assert found.places == (f"{path}: task 7", f"{path}: task 9")
-    assert found.place(1, 3) == f"{path}: task 9, word 'Rome'"
+    assert found.places == (f"{path}: task with id 7", f"{path}: task with id 9")
+    assert found.place(1, 3) == f"{path}: task with id 9, word 'Rome'"
     path = write(tmp_path / "c.jsonl", [{"tokens": WORDS, "tags": TAGS}])
     assert read_entities(path).place(0, 3) == f"{path}: row 1, word 'Rome'"
     path = write(tmp_path / "d.json", [row])
@@ -122,7 +122,7 @@ def test_keys_of_other_names(tmp_path: Path) -> None:
     studio = {**task(RESULT), "data": {"review": TEXT, "source": "web"}}
     path = write(tmp_path / "b.json", [studio])
     assert_read(read_entities(path, text="review"))
-    with pytest.raises(DataError, match=r"task 1: data: no key 'text' or .*'review', 'source'"):
+    with pytest.raises(DataError, match=r"id 1: data: no key 'text' or .*'review', 'source'"):
         read_entities(path)
     write(path, [{**task(RESULT), "data": {"review": TEXT}}])
     assert_read(read_entities(path))
@@ -143,9 +143,10 @@ def test_annotations_of_label_studio(tmp_path: Path) -> None:
     choice = region({"choices": ["news"]}, "choices")
     old = {"id": 2, "data": {"text": TEXT}, "completions": [{"result": RESULT}]}
     write(path, [truth, task([*RESULT, relation, choice]), old])
-    assert read_entities(path).tags == (TAGS, TAGS, TAGS)
+    with pytest.warns(UserWarning, match="1 of choices, 1 of relation"):
+        assert read_entities(path).tags == (TAGS, TAGS, TAGS)
     write(path, [task(RESULT, other, number=5)])
-    with pytest.raises(DataError, match=r"task 5: 2 annotations that differ"):
+    with pytest.raises(DataError, match=r"task with id 5: 2 annotations that differ"):
         read_entities(path)
     html = {**STUDIO[0], "start": "/p[1]/text()[1]", "end": "/p[1]/text()[1]"}
     write(path, [task([region(html, "hypertextlabels")])])
@@ -162,7 +163,7 @@ def test_annotations_of_label_studio(tmp_path: Path) -> None:
     ("content", "message"),
     [
         ('{"text": "Anna", "label": [[0, 3, "X"]]}', r":1: the entity \[0, 3, 'X'\] 'Ann' ends"),
-        ('{"text": "Anna", "label": "PER"}', r":1: the entities of a text must be a list"),
+        ('{"text": "Anna", "label": "PER"}', r":1: labels of the whole text, not entities"),
         ('{"text": "Anna", "label": null}', r":1: the entities of a text must be a list"),
         ('{"text": "Anna"}', r":1: no key 'entities' or"),
         ('{"text": 3, "label": []}', r":1: the text must be text"),

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bert_keras import metrics
-from bert_keras.data.entity_spans import tag_words, words_of
+from bert_keras.data.entity_spans import MISALIGNED, tag_words, words_of
 from bert_keras.errors import DataError
 from bert_keras.inference.base import Entity, Label
 from bert_keras.inference.token_classification import entities_of, entity_tags
@@ -152,6 +152,54 @@ def test_misaligned_entities_may_be_widened_to_words() -> None:
         tag_words([TEXT], [[(13, 17, "A"), (18, 21, "B")]], misaligned="widen")
 
 
+THAI = "\u0e09\u0e31\u0e19\u0e2d\u0e22\u0e39\u0e48\u0e01\u0e23\u0e38\u0e07\u0e40\u0e17\u0e1e"
+
+
+@pytest.mark.parametrize(
+    ("text", "span"),
+    [
+        (THAI, (7, 14, "LOC")),
+        ("\u304b\u306a\u306e\u307e\u3061", (0, 2, "LOC")),
+        ("see https://example.org/a/long/path/to/a/page", (12, 19, "ORG")),
+    ],
+)
+@pytest.mark.parametrize("misaligned", MISALIGNED)
+def test_words_that_are_much_longer_than_the_entity(text: str, span: Any, misaligned: str) -> None:
+    """`misaligned="widen"` would tag a whole sentence; it is neither done nor recommended."""
+    with pytest.raises(DataError, match=r"(?s)within the word.*word segmenter") as caught:
+        tag_words([text], [[span]], misaligned=misaligned)
+    assert "widen" not in str(caught.value)
+
+
+def test_words_with_short_endings_are_widened() -> None:
+    for text, span in (
+        ("\u30bd\u30cb\u30fc\u306e", (0, 3, "ORG")),
+        ("Helsingiss\xe4kin", (0, 8, "LOC")),
+    ):
+        assert tag_words([text], [[span]], misaligned="widen").tags == ((f"B-{span[2]}",),)
+    with pytest.raises(DataError, match=r'tag_words\(.*misaligned="widen"\).*`fit` takes'):
+        tag_words(["Anna's"], [[(0, 3, "PER")]])
+
+
+@pytest.mark.parametrize("label", ["B-PER", "I-PER", "O"])
+def test_labels_that_are_tags_are_warned_of(label: str) -> None:
+    with pytest.warns(UserWarning, match=rf"^row 1: .* tag '{label}', .* 'B-{label}'"):
+        tag_words(["a", "Anna"], [[], [(0, 4, label)]])
+    assert tag_words(["Anna"], [[(0, 4, "E-mail")]]).tags == (("B-E-mail",),)
+
+
+@pytest.mark.parametrize(
+    ("entities", "message"),
+    [
+        ({"entities": [(0, 4, "PER")]}, "Pass the list under 'entities'"),
+        ({"start": 0, "end": 4, "label": "PER"}, r"in a list: \[entity\]"),
+    ],
+)
+def test_dictionaries_in_place_of_lists(entities: Any, message: str) -> None:
+    with pytest.raises(DataError, match=rf"row 0: .*not a dictionary.*{message}"):
+        tag_words(["Anna"], [entities])
+
+
 def test_positions_of_javascript_are_converted_where_the_entity_has_its_text() -> None:
     """Label Studio counts UTF-16 units (its issue 1347), and copies white space as browsers do."""
     text = "💩 is not  an annotation."
@@ -175,7 +223,7 @@ def test_spans_on_borders_of_words_come_back_as_predictions(data: st.DataObject,
     cuts = data.draw(st.sets(st.integers(0, len(words)), max_size=6))
     pieces = [pair for pair in pairwise(sorted(cuts)) if data.draw(st.booleans())]
     spans = [
-        (words[first][0], words[stop - 1][1], data.draw(st.sampled_from(["A", "B-c", "数"])))
+        (words[first][0], words[stop - 1][1], data.draw(st.sampled_from(["A", "b-c", "数"])))
         for first, stop in pieces
     ]
     found = tag_words([text], [data.draw(st.permutations(spans))])

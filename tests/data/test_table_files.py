@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import gzip
 import io
+import json
 import re
 import tempfile
 from pathlib import Path
@@ -130,7 +131,7 @@ _BARE = {"header": False}
         ('{"a": 1}\n{"a" 1}\n', ["a"], _JSON, r"a\.jsonl:2: not JSON: Expecting ':'"),
         ("[1]\n", ["a"], _JSON, r"a\.jsonl:1: every line must be a JSON object"),
         ('{"b": 1, "c": 2}\n', ["a"], _JSON, r"a\.jsonl:1: no key 'a'.* the keys \['b', 'c'\]"),
-        ("[" * 100_000 + "\n", ["a"], _JSON, r"a\.jsonl:1: not JSON"),
+        ("[" * 100_000 + "\n", ["a"], _JSON, r"a\.jsonl: .*nested too deeply"),
         ("DESC:x\n", ["text"], {"format": "label_text"}, r"a\.tsv:1: a label, a space and a text"),
         (": x\n", ["text"], {"format": "label_text"}, r"a\.tsv:1: a label, a space and a text"),
         ("A x\n", ["sentence"], {"format": "label_text"}, "no column 'sentence'.*'label', 'fine'"),
@@ -242,3 +243,22 @@ def test_columns_in_any_language(tmp_path: Path) -> None:
     lines = '{"text": "a", "Label": 1, "LABEL": 2}\n'
     with pytest.raises(DataError, match=r"a\.jsonl:1: several keys 'label'"):
         _rows(tmp_path, lines, ["label"], name="a.jsonl")
+
+
+def test_lists_of_json_and_choices_of_label_studio(tmp_path: Path) -> None:
+    rows = [{"text": "a", "label": ["x"]}, {"text": "b", "label": {"choices": ["x", "y"]}}]
+    expected = [(1, ["a", ["x"]]), (2, ["b", ["x", "y"]])]
+    assert _rows(tmp_path, json.dumps(rows, indent=1), ["text", "label"], name="a.json") == expected
+    results = [{"from_name": "c", "value": {"choices": [name]}} for name in "xy"]
+    tasks = [
+        {"data": {"text": "a"}, "annotations": [{"result": results[:1]}]},
+        {"data": {"text": "b"}, "annotations": []},
+        {"data": {"text": "c"}, "annotations": [{"result": results}]},
+    ]
+    with pytest.warns(UserWarning, match=r"a\.json: left out 1 tasks that nobody has annotated"):
+        found = _rows(tmp_path, json.dumps(tasks), ["text", "label"], name="a.json")
+    assert found == [(1, ["a", ["x"]]), (3, ["c", ["x", "y"]])]
+    texts = _rows(tmp_path, json.dumps(tasks), ["text"], name="a.json")
+    assert [values for _, values in texts] == [["a"], ["b"], ["c"]]
+    with pytest.raises(DataError, match=r"(?s)a\.json:2: every line must be a JSON object"):
+        _rows(tmp_path, '[{"text": "a"}, 7]', ["text"], name="a.json")

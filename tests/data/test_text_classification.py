@@ -83,7 +83,7 @@ _KNOWN = {"known_labels": ["good", "bad"]}
         (" ", {}, "the label is empty"),
         (None, {}, "a label must be text or a whole number. Received: None"),
         (1.0, {}, "a label must be text or a whole number. Received: 1.0. .*regression"),
-        (["good"], {}, "a label must be text .*multi_label"),
+        (["good", "bad"], {}, "a label must be text .*multi_label"),
         ("x\0", {}, r"a\.jsonl:2: 'y' must be text without NUL"),
         ("ugly", _KNOWN, r"a\.jsonl:2: 'y': unknown label 'ugly'\. Known: 'good', 'bad'\."),
         (

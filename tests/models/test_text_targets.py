@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
 from bert_keras.errors import DataError
-from bert_keras.models.text_targets import tags_of_rows, targets_from, weights_by_name
+from bert_keras.models.text_targets import (
+    named_targets,
+    tags_of_rows,
+    targets_from,
+    weights_by_name,
+)
 
 LABELS = ["bad", "good", "so"]
 
@@ -95,3 +101,35 @@ def test_whole_numbers_as_names_mean_the_same_classes_everywhere() -> None:
     assert weights_by_name({3: 2.0}, stars) == {"3": 2.0}
     with pytest.raises(DataError, match="row 0 has the label index 0, and the labels are 1 to 3"):
         targets_from([0], stars, "single_label")
+
+
+class _Column(list[Any]):
+    """Stand-in for a column of `datasets` with class numbers."""
+
+    def __init__(self, values: list[Any], names: list[str], depth: int = 0):
+        super().__init__(values)
+        feature = SimpleNamespace(names=names)
+        for _ in range(depth):
+            feature = SimpleNamespace(feature=feature)
+        self.features = feature
+
+
+def test_class_numbers_of_a_column_are_read_by_their_names() -> None:
+    column = _Column([0, 1], ["neg", "POS"])
+    assert named_targets(column, ["pos", "neg"]) == ["neg", "pos"]
+    assert named_targets({"label": column}, ["pos", "neg"]) == ["neg", "pos"]
+    assert named_targets(_Column([[1], [0, 1]], ["a", "b"], 1), ["b", "a"]) == [("b",), ("a", "b")]
+    for labels in (["LABEL_0", "LABEL_1"], ["0", "1"], None):
+        assert named_targets(column, labels) is column
+    assert named_targets([0, 1], ["pos", "neg"]) == [0, 1]
+    with pytest.raises(DataError, match=r"names neg, POS, .* are bad, good\. 'neg' is no label"):
+        named_targets(column, ["bad", "good"])
+    with pytest.raises(DataError, match=r"row 1 has the class number -1"):
+        named_targets(_Column([0, -1], ["neg", "pos"]), ["pos", "neg"])
+
+
+def test_a_column_of_datasets() -> None:
+    datasets = pytest.importorskip("datasets")
+    features = datasets.Features({"label": datasets.ClassLabel(names=["neg", "pos"])})
+    data = datasets.Dataset.from_dict({"label": [0, 1, 1]}, features=features)
+    assert named_targets(data["label"], ["pos", "neg"]) == ["neg", "pos", "pos"]

@@ -182,3 +182,17 @@ def test_texts_with_entities_train_as_their_words() -> None:
     assert histories[0] == histories[1]
     with pytest.raises(DataError, match=r"row 1: the entity \[3, 4, 'X'\] 'w' ends within"):
         task.fit(texts, [[], [(3, 4, "X")]], verbose=0)
+
+
+@pytest.mark.parametrize(
+    ("single", "labels"),
+    [("U", "BILU"), ("S", "BIES"), ("S", "BMES"), ("B", "BI")],
+)
+def test_tags_of_entities_have_the_scheme_of_the_labels(single: str, labels: str) -> None:
+    tokenizer = Tokenizer([*SPECIAL_TOKENS, "w1", "w2"])
+    names = ["O", *(f"{letter}-X" for letter in labels)]
+    config = _STILL.replace(vocab_size=tokenizer.vocab_size)
+    task = TokenClassifier(BertEncoder(config), labels=names, tokenizer=tokenizer)
+    examples = task.examples_of([["w1 w2"]], [[(0, 2, "X")]], max_length=8)
+    batch: Any = examples.batch_of(0, np.array([0]))
+    assert batch[1]["tags"][0, 1:3].tolist() == [names.index(f"{single}-X"), 0]
