@@ -296,7 +296,7 @@ def _library(package: str, module: str, name: str) -> Any:
         ImportError: if the library is not installed.
     """
     try:
-        return getattr(importlib.import_module(package), module)
+        return importlib.import_module(f"{package}.{module}")
     except ImportError as error:
         raise ImportError(f'This score needs {name}: pip install "bert-keras[finetune]"') from error
 

@@ -69,9 +69,9 @@ class _Weight:
 
     def widened(self, program: Program) -> torch.Tensor:
         """Return the variable in float32 from the buffers of the program."""
-        value = program.get_buffer(self.name)
+        value: torch.Tensor = getattr(program, self.name)  # PyTorch 2.7 cannot trace `get_buffer`
         if "_scale" in self.values:
-            scale, lowest = (program.get_buffer(self.name + key) for key in ("_scale", "_lowest"))
+            scale, lowest = (getattr(program, self.name + key) for key in ("_scale", "_lowest"))
             return value.float() * scale + lowest
         return value.float() if value.is_floating_point() else value
 
