@@ -83,7 +83,8 @@ def _example(sizes: Axes) -> list[int]:
 
 def exported(model: keras.Model, quantization: str | None = None) -> torch.export.ExportedProgram:
     """Return a model as an exported program for batches and lengths of any size."""
-    axes = input_axes(model)
+    # Sorted by name: PyTorch 2.8 and 2.9 take inputs only in the order of the example.
+    axes = dict(sorted(input_axes(model).items()))
     example = {name: torch.ones(_example(sizes), dtype=torch.int32) for name, sizes in axes.items()}
     open_axes = {
         name: {
