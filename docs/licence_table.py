@@ -86,6 +86,7 @@ def licence_of(name: str) -> str | None:
     # The field may hold the whole text of the licence.
     if not names or (text in _SPDX and len(names) == 1) or re.fullmatch(r"[\w.-]*\d[\w.-]*", text):
         names = [text.splitlines()[0].strip()] if text and len(text) < 60 else names
+    names = [line.removeprefix("OSI Approved :: ") for line in names]
     licence = " AND ".join(sorted({_SPDX.get(line, line) for line in names}))
     return licence or _NOT_IN_METADATA.get(name, "not stated")
 

@@ -361,7 +361,8 @@ def _torch(path: Path) -> _Run:
 
     def run(inputs: Mapping[str, np.ndarray]) -> Outputs:
         with torch.no_grad():
-            outputs = module({name: torch.from_numpy(value) for name, value in inputs.items()})
+            # PyTorch 2.8 and 2.9 want the inputs in the order of the export.
+            outputs = module({name: torch.from_numpy(inputs[name]) for name in sorted(inputs)})
         return {name: tensor.numpy() for name, tensor in outputs.items()}
 
     return run

@@ -296,7 +296,8 @@ def _library(package: str, module: str, name: str) -> Any:
         ImportError: if the library is not installed.
     """
     try:
-        return getattr(importlib.import_module(package), module)
+        importlib.import_module(package)
+        return importlib.import_module(f"{package}.{module}")  # older packages do not import it
     except ImportError as error:
         raise ImportError(f'This score needs {name}: pip install "bert-keras[finetune]"') from error
 

@@ -73,7 +73,9 @@ def test_outputs_and_gradients(given: str, divided: str) -> None:
     # The chunks are loops in the traced program: one over the rows, and one inside it over the
     # queries.
     anew = jax.make_jaxpr(lambda x, y, z: jax_kernels.cpu_attention(x, y, z, None, None))
-    assert str(anew(QUERY, KEY, VALUE)).count("scan[") == {"all": 0, "queries": 2}.get(divided, 1)
+    loops = str(anew(QUERY, KEY, VALUE)).count("scan[")
+    # JAX 0.6 prints the inner loop a second time, for the rows that are left over.
+    assert loops in {"all": [0], "queries": [2, 3]}.get(divided, [1])
 
 
 def test_who_may_look_nowhere_averages(divided: str) -> None:

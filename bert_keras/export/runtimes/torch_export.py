@@ -69,9 +69,9 @@ class _Weight:
 
     def widened(self, program: Program) -> torch.Tensor:
         """Return the variable in float32 from the buffers of the program."""
-        value = program.get_buffer(self.name)
+        value: torch.Tensor = getattr(program, self.name)  # PyTorch 2.7 cannot trace `get_buffer`
         if "_scale" in self.values:
-            scale, lowest = (program.get_buffer(self.name + key) for key in ("_scale", "_lowest"))
+            scale, lowest = (getattr(program, self.name + key) for key in ("_scale", "_lowest"))
             return value.float() * scale + lowest
         return value.float() if value.is_floating_point() else value
 
@@ -83,7 +83,8 @@ def _example(sizes: Axes) -> list[int]:
 
 def exported(model: keras.Model, quantization: str | None = None) -> torch.export.ExportedProgram:
     """Return a model as an exported program for batches and lengths of any size."""
-    axes = input_axes(model)
+    # Sorted by name: PyTorch 2.8 and 2.9 take inputs only in the order of the example.
+    axes = dict(sorted(input_axes(model).items()))
     example = {name: torch.ones(_example(sizes), dtype=torch.int32) for name, sizes in axes.items()}
     open_axes = {
         name: {

@@ -15,7 +15,7 @@ def opened(path: Path):
     module = torch.export.load(path).module()
 
     def run(inputs):
-        found = module({name: torch.from_numpy(values) for name, values in inputs.items()})
+        found = module({name: torch.from_numpy(inputs[name]) for name in sorted(inputs)})
         return {name: tensor.numpy() for name, tensor in found.items()}
 
     return run
