@@ -461,6 +461,7 @@ _TENSORFLOW: Tests = {
     "tests/layers/test_saved_model_layer.py": {"test_what_is_frozen_does_not_move": ("model",)},
     "tests/models/test_base.py": {"test_an_error_costs_no_weight": ("1-fit",)},
     "tests/test_cli_export.py": {"test_export_and_check": ()},
+    "tests/test_sklearn.py": {"test_values_of_a_step_in_a_pipeline_are_tried": ()},
     "tests/test_migration_from_others.py": {"test_the_page_of_tf_hub_runs": ()},
     "tests/test_package.py": {"test_devices_can_be_configured_after_all_imports": ()},
     "tests/tokenizers/test_backends.py": {"test_real_strings": ("xlm_roberta",)},

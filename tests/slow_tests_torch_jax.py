@@ -15,6 +15,10 @@ TORCH: Tests = {
     "tests/export/runtimes/test_openvino_model.py": {
         "test_it_answers_alike": ("choices-None-1e-05",)
     },
+    "tests/export/runtimes/test_token_classification.py": {
+        "test_the_client_finds_what_the_predictor_finds": ("bio-True",)
+    },
+    "tests/export/test_runtime_predictor.py": {"test_answers_are_those_of_the_model": ("labels",)},
     "tests/export/runtimes/test_torch_export.py": {
         "test_it_answers_alike": ("pretrainer",),
         "test_quantised": ("int8-0.1-kind1",),
@@ -26,7 +30,31 @@ TORCH: Tests = {
         "test_sizes_in_a_preset_of_keras_hub": ("AlbertBackbone",),
     },
     "tests/models/test_shared_weights.py": {"test_a_new_process_opens_a_users_model": ()},
-    "tests/test_outputs.py": {"test_a_watched_process": ("programs",)},
+    "tests/test_outputs.py": {"test_a_watched_process": ()},
+    "tests/training/test_finetune_seed.py": {
+        "test_every_way_to_train_goes_on_exactly": (
+            "text_classification-('lora=2', 'class_weights=balanced')",
+            "token_classification-('crf=true', 'unfreeze_every=2')",
+        )
+    },
+    "tests/training/test_pretrain.py": {
+        "test_quicktest_of_every_recipe": (
+            *("d2l_wikitext2-False", "electra_demo-False", "sop_demo-False"),
+            *("wiki_mini-False", "zh_mini-False"),
+        )
+    },
+    # A browser opens a page for each case. tests/serving/page/test_page_served.py has every task.
+    "tests/serving/page/test_page.py": {
+        "test_a_task_is_answered": (
+            "question_answering-first",
+            "sentence_similarity-search",
+            "text_classification-first",
+        )
+    },
+    "tests/serving/page/test_page_requests.py": {
+        "test_hostile_text_is_text": ("fill_mask", "text_classification", "token_classification"),
+        "test_many_data": (),
+    },
     # tests/test_exporting_page.py exports and checks on TensorFlow.
     "tests/test_cli_export.py": {"test_export_and_check": ()},
     "tests/test_package.py": {"test_the_tests_need_no_package_but_those_of_dev": ()},

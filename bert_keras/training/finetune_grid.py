@@ -185,7 +185,10 @@ def _texts(tried: Sequence[str]) -> dict[str, list[str]]:
                 raise UsageError(f"{KEY}= has {name} twice. Received: {assignment!r}.")
             texts[name] = values.split("|" if "|" in values else ",")
             if "" in texts[name]:
-                raise UsageError(f"{KEY}= has an empty value of {name}. Received: {assignment!r}.")
+                raise UsageError(
+                    f"{KEY}= has an empty value of {name}. Received: {assignment!r}. Write no "
+                    "space at a comma."
+                )
     return {name: texts[name] for name in order if name in texts}
 
 
