@@ -282,10 +282,11 @@ def _text(value: Any) -> str:
     if isinstance(value, bytes):
         return _decoded(value)
     _require_value(value)
+    kind = type(value).__name__
     cure = "Convert it to str, or drop the row."
-    if isinstance(value, list | tuple):
+    if kind in ("list", "tuple"):
         cure = "Pass the texts in one flat list; a DataLoader gives lists of texts or rows."
-    raise _Unfit(f"is of type {type(value).__name__}, not str", cure)
+    raise _Unfit(f"is of type {kind}, not str", cure)
 
 
 def _label(value: Any) -> Any:
