@@ -247,6 +247,7 @@ _ON_PYTORCH_ALONE: Tests = {
         "test_class_weights_are_those_of_the_examples": (),
         "test_every_container_gives_the_same_training": (),
         "test_every_later_fit_begins_a_new_schedule": (),
+        "test_every_task_trains_on_text_and_predicts": ("SentencePairs", "TokenClassifier"),
         "test_text_trains_as_the_dataset_of_its_examples": (),
     },
     "tests/models/test_token_classification.py": {
@@ -302,6 +303,7 @@ _ON_PYTORCH_ALONE: Tests = {
         "test_a_name_of_a_preset": (),
         "test_a_prompt_is_of_vectors": (),
         "test_a_threshold_is_of_questions": (),
+        "test_a_variant": (),
         "test_convert_there_and_back": (),
         "test_predict_as_the_folder_says": (),
         "test_verify_finds_a_difference": (),
@@ -333,6 +335,7 @@ _ON_PYTORCH_ALONE: Tests = {
         "test_python_blocks_run": ("pretraining.md",),
         "test_shell_blocks_are_accepted": (),
     },
+    "tests/test_reference.py": {"test_the_examples_print_what_the_page_says": ()},
     "tests/test_registration.py": {"test_saved_models_open_in_a_new_process": ()},
     "tests/test_sharing_page.py": {"test_the_page": ()},
     "tests/test_sklearn.py": {
@@ -340,6 +343,7 @@ _ON_PYTORCH_ALONE: Tests = {
         "test_a_regressor_learns_the_scale_of_its_numbers": (),
         "test_cross_validation_and_grid_search": (),
         "test_pairs_are_two_columns": (),
+        "test_values_of_a_step_in_a_pipeline_are_tried": (),
     },
     "tests/training/tasks/test_sentence_similarity_pair_labels.py": {
         "test_the_head_is_kept": ("no_pooler",)
@@ -410,12 +414,15 @@ _ON_PYTORCH_ALONE: Tests = {
 }
 
 _TENSORFLOW: Tests = {
-    "tests/checkpoints/test_tf_hub.py": {"test_same_weights_and_outputs": ("albert",)},
+    "tests/checkpoints/test_tf_hub.py": {
+        "test_modules_of_tensorflow_1": ("bert",),
+        "test_same_weights_and_outputs": ("albert",),
+    },
     "tests/checkpoints/test_tf_hub_export.py": {
         "test_same_weights_config_and_outputs": ("distilbert",)
     },
     "tests/export/graph/test_question_answering.py": {
-        "test_answers_are_the_predictors": ("24-options2",)
+        "test_answers_are_the_predictors": ("16-options0",)
     },
     "tests/export/graph/test_signatures.py": {
         "test_functions_answer_as_the_predictor": (
@@ -427,10 +434,8 @@ _TENSORFLOW: Tests = {
         )
     },
     "tests/export/graph/test_signatures_texts.py": {
-        "test_signatures": (
-            "MultipleChoice-prompt options-outputs5-others5",
-            "QuestionAnswerer-question context-outputs4-others4",
-        )
+        "test_portable_has_no_operation_of_tensorflow_text": (),
+        "test_signatures": ("MultipleChoice-prompt options-outputs5-others5",),
     },
     "tests/export/graph/test_text_classification_texts.py": {"test_labels": ("single_label-True",)},
     "tests/export/graph/test_tf_hub.py": {"test_encoders": ("bert",)},
@@ -462,7 +467,6 @@ _TENSORFLOW: Tests = {
     "tests/layers/test_saved_model_layer.py": {"test_what_is_frozen_does_not_move": ("model",)},
     "tests/models/test_base.py": {"test_an_error_costs_no_weight": ("1-fit",)},
     "tests/test_cli_export.py": {"test_export_and_check": ()},
-    "tests/test_sklearn.py": {"test_values_of_a_step_in_a_pipeline_are_tried": ()},
     "tests/test_migration_from_others.py": {"test_the_page_of_tf_hub_runs": ()},
     "tests/test_package.py": {"test_devices_can_be_configured_after_all_imports": ()},
     "tests/tokenizers/test_backends.py": {"test_real_strings": ("xlm_roberta",)},

@@ -18,6 +18,7 @@ TORCH: Tests = {
     "tests/export/runtimes/test_token_classification.py": {
         "test_the_client_finds_what_the_predictor_finds": ("bio-True",)
     },
+    "tests/export/test_open_client.py": {"test_runtimes": ("torch",)},
     "tests/export/test_runtime_predictor.py": {"test_answers_are_those_of_the_model": ("labels",)},
     "tests/export/runtimes/test_torch_export.py": {
         "test_it_answers_alike": ("pretrainer",),
@@ -67,13 +68,9 @@ TORCH: Tests = {
 
 JAX: Tests = {
     # JAX compiles every model. PyTorch runs all of these tests.
-    "tests/models/test_text_fit.py": {
-        "test_every_task_trains_on_text_and_predicts": ("SentencePairs", "TokenClassifier"),
-    },
     "tests/test_package.py": {
         "test_models_are_made_without_tensorflow": (),
         "test_pretraining_without_tensorflow": (),
         "test_the_tests_need_no_package_but_those_of_dev": (),
     },
-    "tests/test_sklearn.py": {"test_values_of_a_step_in_a_pipeline_are_tried": ()},
 }
