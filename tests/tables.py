@@ -16,3 +16,12 @@ def rows_of(path: Path, columns: Sequence[str | int], **options: Any) -> list[An
     with ErrorCollector().whole() as errors:
         rows += read_rows(path, columns, errors, **options)
     return rows
+
+
+def table_rows(
+    tmp_path: Path, data: str | bytes, columns: list[str | int], **options: Any
+) -> list[Any]:
+    """Write a table file and read these columns of its rows."""
+    path = tmp_path / options.pop("name", "a.tsv")
+    path.write_bytes(data.encode() if isinstance(data, str) else data)
+    return rows_of(path, columns, **options)

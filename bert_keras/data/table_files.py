@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import csv
-import threading
-from collections.abc import Generator, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -15,6 +12,7 @@ from bert_keras.data.columns import ErrorCollector
 from bert_keras.data.documents import Source, strict_lines
 from bert_keras.data.json_records import class_of_task, is_task, whole
 from bert_keras.data.long_texts import warn
+from bert_keras.data.separated_values import separated_rows, without_blanks
 from bert_keras.data.table_columns import (
     Column,
     Row,
@@ -88,7 +86,6 @@ def _key(key: Column, record: dict[str, Any], place: str) -> str:
 
 
 FORMATS = ("csv", "jsonl", "label_text", "parquet", "tsv")
-MAX_FIELD = 2**24  # characters of a quoted field: several times the longest book
 LABEL_TEXT = ("label", "fine", "text")  # columns of the format "label_text"
 
 _ENDINGS = {
@@ -101,8 +98,6 @@ _ENDINGS = {
     ".tsv": "tsv",
     ".txt": "tsv",
 }
-_FIELD_LIMIT = threading.Lock()  # the `csv` module has one limit for the whole process
-_SEPARATORS = {"csv": ",", "tsv": "\t"}
 
 
 def read_rows(
@@ -130,9 +125,10 @@ def read_rows(
         header: whether the first row of a TSV or CSV file names its columns.
         quoting: whether quotes hold a field together (RFC 4180). A quoted field may have separators
             and line ends, which become LF, and two quotes in it are one quote. It has at most
-            `MAX_FIELD` characters. None: True for CSV, False for TSV.
-        separator: text between fields. None: a comma in CSV, a tab in TSV; or a comma, semicolon,
-            tab or vertical bar with which the header has all named columns. A warning names it.
+            `separated_values.MAX_FIELD` characters. None: True for CSV, False for TSV.
+        separator: text between fields. None: the one that a first line such as "sep=;" names; or
+            a comma in CSV, a tab in TSV; or a comma, semicolon, tab or vertical bar with which the
+            header has all named columns. A warning names it.
         encoding: encoding of text files, JSON lines too.
         blank_lines: whether blank lines in TSV and CSV files are skipped. False makes a blank line
             before a row an error, so that rows can be counted by line.
@@ -159,18 +155,8 @@ def read_rows(
         fields = _label_text(file, encoding, errors)
         rows = _select(file, fields, columns, errors, list(LABEL_TEXT))
     else:
-        if separator is None and file.is_file():  # a pipe cannot be read twice
-            separator = _separator_of(file, kind, columns, header, encoding)
-            quoting = kind == "csv" or separator != "\t" if quoting is None else quoting
-        separator = _SEPARATORS[kind] if separator is None else separator
-        quoting = kind == "csv" if quoting is None else quoting
-        if not separator or (quoting and (len(separator) != 1 or separator in '"\r\n')):
-            raise ValueError(
-                "separator must be at least one character; with quoting exactly one, and neither a "
-                f"quote nor a line end. Received: separator={separator!r}"
-            )
-        fields = (_quoted if quoting else _unquoted)(file, separator, encoding)
-        fields = _without_blanks(file, fields, None if blank_lines else errors)
+        fields = separated_rows(file, kind, columns, header, quoting, separator, encoding)
+        fields = without_blanks(file, fields, None if blank_lines else errors)
         rows = (_headed if header else _select)(file, fields, columns, errors)
     empty = True
     for row in rows:
@@ -207,112 +193,6 @@ def format_of(file: Path, format: str | None) -> str:  # noqa: A002
     if format not in FORMATS:
         raise ValueError(f"format must be one of {FORMATS}. Received: {format!r}")
     return format
-
-
-def _separator_of(
-    file: Path, kind: str, columns: Sequence[Column], header: bool, encoding: str
-) -> str:
-    """Return the separator of a table: the usual one, or the one that the header shows.
-
-    Raises:
-        DataError: the header has no such columns, but another separator would split it.
-    """
-    usual = _SEPARATORS[kind]
-    number, line = next(((n, s) for n, s in strict_lines(file, encoding) if s.strip()), (0, ""))
-    names = {separator: _split(line, separator) for separator in (usual, *",;\t|")}
-    if not line or all(_has(column, names[usual], header) for column in columns):
-        return usual
-    wider = {s: fields for s, fields in names.items() if len(fields) > len(names[usual])}
-    for separator, fields in wider.items():
-        if header and all(_has(column, fields, header) for column in columns):
-            warn(
-                f"{file}:{number}: the columns are separated by {separator!r}, not by {usual!r}. "
-                f"Pass separator={separator!r} to say so."
-            )
-            return separator
-    if wider and len(names[usual]) == 1:
-        separator, fields = max(wider.items(), key=lambda item: len(item[1]))
-        missing = next(column for column in columns if not _has(column, names[usual], header))
-        raise DataError(
-            f"{file}:{number}: no column {missing!r}. Received: one column {line.rstrip()!r:.200}. "
-            f"With the separator {separator!r} the columns are {fields!r:.500}: pass "
-            f"separator={separator!r}, and name the columns as the file does (in recipes "
-            "text=COLUMN label=COLUMN)."
-        )
-    return usual
-
-
-def _split(line: str, separator: str) -> list[str]:
-    """Return the names in a header, without quotes; as one name if its quotes are not closed."""
-    try:
-        return [name.strip() for name in next(csv.reader([line.rstrip()], delimiter=separator))]
-    except csv.Error:
-        return [line]
-
-
-def _has(column: Column, names: Sequence[str], header: bool) -> bool:
-    """Return whether a header with these names has a column, by its name or number."""
-    if header and isinstance(column, str):
-        return column in names or len(matching_names(column, names)) == 1
-    return -len(names) <= int(column) < len(names) if f"{column}".lstrip("-").isdecimal() else True
-
-
-def _unquoted(file: Path, separator: str, encoding: str) -> Iterator[tuple[int, list[str]]]:
-    """Yield the line number and the fields of every line, in which quotes are plain characters."""
-    for number, line in strict_lines(file, encoding):
-        text = line.removesuffix("\n")
-        yield number, text.split(separator) if text else []
-
-
-def _quoted(file: Path, separator: str, encoding: str) -> Iterator[tuple[int, list[str]]]:
-    """Yield the first line number and the fields of every row, in which quotes hold a field."""
-    lines = (line for _, line in strict_lines(file, encoding))
-    reader = csv.reader(lines, delimiter=separator, strict=True)
-    while True:
-        start = reader.line_num + 1
-        try:
-            with _long_fields():
-                fields = next(reader)
-        except StopIteration:
-            return
-        except csv.Error as error:
-            if "field limit" in f"{error}":
-                raise DataError(
-                    f"{file}:{start}: the row that begins here has a field of more than "
-                    f"{MAX_FIELD:,} characters. Shorten it; or a quote may not be closed."
-                ) from None
-            raise DataError(
-                f"{file}:{start}: the row that begins here cannot be read: {error}, in line "
-                f"{reader.line_num}. Close every quote and double those inside a field; if quotes "
-                "are plain characters in this file, pass quoting=False."
-            ) from None
-        yield start, fields
-
-
-@contextmanager
-def _long_fields() -> Generator[None]:
-    """Allow fields of `MAX_FIELD` characters in the `csv` module, and restore its limit after."""
-    with _FIELD_LIMIT:
-        before = csv.field_size_limit(MAX_FIELD)
-        try:
-            yield
-        finally:
-            csv.field_size_limit(before)
-
-
-def _without_blanks(
-    file: Path, fields: Iterator[tuple[int, list[str]]], errors: ErrorCollector | None
-) -> Iterator[tuple[int, list[str]]]:
-    """Yield rows without blank lines. With `errors`, a blank line before a row is an error."""
-    blank = 0  # number of the first of the blank lines before this row; 0: none
-    for number, values in fields:
-        if not values:
-            blank = blank or number
-            continue
-        if blank and errors is not None:
-            errors.add(DataError(f"{file}:{blank}: a blank line before a row. Remove it."))
-        blank = 0
-        yield number, values
 
 
 def _label_text(

@@ -2,22 +2,15 @@
 
 from __future__ import annotations
 
-import csv
 import gzip
-import io
 import json
-import re
-import tempfile
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from bert_keras.data import table_files
 from bert_keras.errors import DataError
-from tests.tables import rows_of
+from tests.tables import rows_of, table_rows
 
 
 def test_json_lines(tmp_path: Path) -> None:
@@ -30,66 +23,24 @@ def test_json_lines(tmp_path: Path) -> None:
 # === Rows of every format, and each error that reading a table can raise ===
 
 
-def _rows(tmp_path: Path, data: str | bytes, columns: list[str | int], **options: Any) -> list[Any]:
-    """Write a table file and read these columns of its rows."""
-    path = tmp_path / options.pop("name", "a.tsv")
-    path.write_bytes(data.encode() if isinstance(data, str) else data)
-    return rows_of(path, columns, **options)
-
-
 def test_tab_separated_fields_keep_their_quotes(tmp_path: Path) -> None:
     data = 'label\t text\n1\t"a\r\n\n0\tb"" \n'
-    assert _rows(tmp_path, data, ["text", "label"]) == [(2, ['"a', "1"]), (4, ['b"" ', "0"])]
-    assert _rows(tmp_path, data, [1], name="a.txt") == [(2, ['"a']), (4, ['b"" '])]
-
-
-def test_comma_separated_fields_are_quoted(tmp_path: Path) -> None:
-    data = 'id,text\r\n1,"a, ""b""\r\n\r\nc"\r\n\r\n2,d "e"\r\n"3",""\r\n'
-    expected = [(2, ['a, "b"\n\nc']), (6, ['d "e"']), (7, [""])]
-    assert _rows(tmp_path, data, ["text"], name="a.csv") == expected
-    plain = _rows(tmp_path, 'id,text\n1,"a\n', ["text"], name="a.csv", quoting=False)
-    assert plain == [(2, ['"a'])]
-    semicolons = _rows(tmp_path, 'text;n\n"a;b";1\n', ["text"], name="a.csv", separator=";")
-    assert semicolons == [(2, ["a;b"])]
-    assert _rows(tmp_path, 'text\tn\n"a\tb"\t1\n', ["text"], quoting=True) == [(2, ["a\tb"])]
-
-
-@given(st.lists(st.tuples(st.text(st.characters(exclude_categories=["Cs"])), st.just("x"))))
-def test_what_a_csv_writer_writes_comes_back(rows: list[tuple[str, str]]) -> None:
-    """Rows that `csv.writer` wrote are read back with their line numbers.
-
-    Line ends within a field become LF.
-    """
-    kept = [(text.replace("\0", "").replace("\r", "\n"), other) for text, other in rows]
-    text = io.StringIO(newline="")
-    writer = csv.writer(text, quoting=csv.QUOTE_ALL)
-    writer.writerow(["a", "b"])
-    writer.writerows(kept)
-    with tempfile.TemporaryDirectory() as folder:
-        if not kept:
-            with pytest.raises(DataError, match="no rows"):
-                _rows(Path(folder), text.getvalue(), ["a", "b"], name="a.csv")
-            return
-        found = _rows(Path(folder), text.getvalue(), ["a", "b"], name="a.csv")
-    assert [tuple(values) for _, values in found] == kept
-    line = 2
-    for (number, _), (field, _) in zip(found, kept, strict=True):
-        assert number == line
-        line += 1 + field.count("\n")
+    assert table_rows(tmp_path, data, ["text", "label"]) == [(2, ['"a', "1"]), (4, ['b"" ', "0"])]
+    assert table_rows(tmp_path, data, [1], name="a.txt") == [(2, ['"a']), (4, ['b"" '])]
 
 
 def test_files_without_a_header(tmp_path: Path) -> None:
     data = "gj04\t1\t\tA text.\n\ngj04\t0\t*\tB text.\n"
     expected = [(1, ["A text.", "1"]), (3, ["B text.", "0"])]
-    assert _rows(tmp_path, data, [3, 1], header=False) == expected
+    assert table_rows(tmp_path, data, [3, 1], header=False) == expected
     # A column number may be text from a command line, or negative.
-    assert _rows(tmp_path, data, ["-1", "1"], header=False) == expected
+    assert table_rows(tmp_path, data, ["-1", "1"], header=False) == expected
 
 
 def test_labels_in_front_of_texts(tmp_path: Path) -> None:
     data = b"DESC:manner How did\xa0it go ?\n\n4 Who  ? \n"
     options = {"name": "train.all", "format": "label_text", "encoding": "latin-1"}
-    found = _rows(tmp_path, data, ["text", "label", "fine"], **options)
+    found = table_rows(tmp_path, data, ["text", "label", "fine"], **options)
     assert found == [(1, ["How did\xa0it go ?", "DESC", "DESC:manner"]), (3, ["Who  ?", "4", "4"])]
 
 
@@ -97,10 +48,10 @@ def test_labels_in_front_of_texts(tmp_path: Path) -> None:
 def test_marks_and_compression(tmp_path: Path, name: str) -> None:
     """Byte order marks, gzip files and UTF-16 are read."""
     data = "\ufefftext\tlabel\nä\t1\n".encode()
-    assert _rows(tmp_path, data, ["text"], name=name) == [(2, ["ä"])]
-    assert _rows(tmp_path, gzip.compress(data), ["text"], name=name) == [(2, ["ä"])]
+    assert table_rows(tmp_path, data, ["text"], name=name) == [(2, ["ä"])]
+    assert table_rows(tmp_path, gzip.compress(data), ["text"], name=name) == [(2, ["ä"])]
     wide = "text\tlabel\nä\t1\n".encode("utf-16")
-    assert _rows(tmp_path, wide, ["text"], encoding="utf-16", name=name) == [(2, ["ä"])]
+    assert table_rows(tmp_path, wide, ["text"], encoding="utf-16", name=name) == [(2, ["ä"])]
 
 
 _TSV, _CSV, _JSON = {}, {"name": "a.csv"}, {"name": "a.jsonl"}
@@ -141,27 +92,8 @@ def test_bad_files(
     tmp_path: Path, data: str | bytes, columns: list[str | int], options: Any, message: str
 ) -> None:
     with pytest.raises(DataError, match=message) as caught:
-        _rows(tmp_path, data, columns, **options)
+        table_rows(tmp_path, data, columns, **options)
     assert len(str(caught.value)) < 1000
-
-
-def test_long_fields_are_read_and_the_limit_of_the_process_stays(tmp_path: Path) -> None:
-    before = csv.field_size_limit()
-    text = "x" * 200_000
-    found = _rows(tmp_path, f'text,n\n"{text}",1\n{text},2\n', ["text", "n"], name="a.csv")
-    assert found == [(2, [text, "1"]), (3, [text, "2"])]
-    assert csv.field_size_limit() == before == 131_072
-
-
-def test_a_field_beyond_the_bound_is_refused_by_line(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    assert table_files.MAX_FIELD == 2**24
-    monkeypatch.setattr(table_files, "MAX_FIELD", 1000)
-    data = 'a,b\n1,"' + "x" * 1001 + '"\n'
-    with pytest.raises(DataError, match=r"a\.csv:2: .*more than 1,000 characters"):
-        _rows(tmp_path, data, ["a"], name="a.csv")
-    assert csv.field_size_limit() == 131_072
 
 
 @pytest.mark.parametrize(
@@ -180,7 +112,7 @@ def test_a_field_beyond_the_bound_is_refused_by_line(
 )
 def test_bad_arguments(tmp_path: Path, options: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message) as caught:
-        _rows(tmp_path, "a\tb\n1\t2\n", ["a"], **options)
+        table_rows(tmp_path, "a\tb\n1\t2\n", ["a"], **options)
     assert not isinstance(caught.value, DataError)
 
 
@@ -189,66 +121,36 @@ def test_a_file_that_is_not_there(tmp_path: Path) -> None:
         rows_of(tmp_path / "gone.csv", ["a"])
 
 
-# === Separators and names of columns that are not the usual ones ===
-
-
-@pytest.mark.parametrize("separator", [",", ";", "\t", "|"])
-@pytest.mark.parametrize("name", ["a.csv", "a.tsv", "a.txt"])
-def test_a_header_shows_its_separator(tmp_path: Path, name: str, separator: str) -> None:
-    """A file whose columns have other separators than its ending says is read, with a warning."""
-    rows = [["text", "label"], ["good", "1"], ["it is", "0"]]
-    data = "".join(f"{separator.join(row)}\n" for row in rows)
-    usual = "," if name == "a.csv" else "\t"
-    if separator == usual:
-        found = _rows(tmp_path, data, ["text", "label"], name=name)
-    else:
-        with pytest.warns(UserWarning, match=rf"{name}:1: .* by {re.escape(repr(separator))}, not"):
-            found = _rows(tmp_path, data, ["text", "label"], name=name)
-    assert found == [(2, ["good", "1"]), (3, ["it is", "0"])]
-
-
-def test_quotes_hold_a_field_with_another_separator(tmp_path: Path) -> None:
-    with pytest.warns(UserWarning, match="by ';', not by"):
-        found = _rows(tmp_path, 'text;label\n"a; b";1\n', ["text"], name="a.tsv")
-    assert found == [(2, ["a; b"])]
-
-
-def test_a_separator_without_the_names_is_said(tmp_path: Path) -> None:
-    message = (
-        r"a\.csv:1: no column 'text'\. .*separator ';' the columns are \['texte', 'é'\].*text="
-    )
-    with pytest.raises(DataError, match=message):
-        _rows(tmp_path, "texte;é\na;b\n", ["text", "label"], name="a.csv")
-    with pytest.raises(DataError, match=r"no column 1\. .*separator ';'"):
-        _rows(tmp_path, "a;b\n", [0, 1], name="a.csv", header=False)
-    with pytest.raises(DataError, match=r"no column 'text'\. Received: \['a', 'b'\]"):
-        _rows(tmp_path, "a,b\n1;2,3\n", ["text"], name="a.csv")
+# === Names of columns that are not the usual ones ===
 
 
 @pytest.mark.parametrize("name", ["Label", "LABEL ", "ｌａｂｅｌ"])
 def test_names_of_columns_match_without_case(tmp_path: Path, name: str) -> None:
-    assert _rows(tmp_path, f"text,{name}\na,b\n", ["label"], name="a.csv") == [(2, ["b"])]
+    assert table_rows(tmp_path, f"text,{name}\na,b\n", ["label"], name="a.csv") == [(2, ["b"])]
     line = f'{{"text": "a", "{name}": "b"}}\n'
-    assert _rows(tmp_path, line, ["label"], name="a.jsonl") == [(1, ["b"])]
+    assert table_rows(tmp_path, line, ["label"], name="a.jsonl") == [(1, ["b"])]
 
 
 def test_columns_in_any_language(tmp_path: Path) -> None:
     """An accent may be a character of its own, as macOS writes it."""
     data = "文本,e\u0301tiquette,Label,LABEL\na,b,c,d\n"
-    assert _rows(tmp_path, data, ["文本", "étiquette"], name="a.csv") == [(2, ["a", "b"])]
+    assert table_rows(tmp_path, data, ["文本", "étiquette"], name="a.csv") == [(2, ["a", "b"])]
     with pytest.raises(DataError, match=r"no column 'text'\. .*'文本'.*text=COLUMN label=COLUMN"):
-        _rows(tmp_path, data, ["text"], name="a.csv")
+        table_rows(tmp_path, data, ["text"], name="a.csv")
     with pytest.raises(DataError, match=r"several columns 'label'"):
-        _rows(tmp_path, data, ["label"], name="a.csv")
+        table_rows(tmp_path, data, ["label"], name="a.csv")
     lines = '{"text": "a", "Label": 1, "LABEL": 2}\n'
     with pytest.raises(DataError, match=r"a\.jsonl:1: several keys 'label'"):
-        _rows(tmp_path, lines, ["label"], name="a.jsonl")
+        table_rows(tmp_path, lines, ["label"], name="a.jsonl")
 
 
 def test_lists_of_json_and_choices_of_label_studio(tmp_path: Path) -> None:
     rows = [{"text": "a", "label": ["x"]}, {"text": "b", "label": {"choices": ["x", "y"]}}]
     expected = [(1, ["a", ["x"]]), (2, ["b", ["x", "y"]])]
-    assert _rows(tmp_path, json.dumps(rows, indent=1), ["text", "label"], name="a.json") == expected
+    assert (
+        table_rows(tmp_path, json.dumps(rows, indent=1), ["text", "label"], name="a.json")
+        == expected
+    )
     results = [{"from_name": "c", "value": {"choices": [name]}} for name in "xy"]
     tasks = [
         {"data": {"text": "a"}, "annotations": [{"result": results[:1]}]},
@@ -256,9 +158,9 @@ def test_lists_of_json_and_choices_of_label_studio(tmp_path: Path) -> None:
         {"data": {"text": "c"}, "annotations": [{"result": results}]},
     ]
     with pytest.warns(UserWarning, match=r"a\.json: left out 1 tasks that nobody has annotated"):
-        found = _rows(tmp_path, json.dumps(tasks), ["text", "label"], name="a.json")
+        found = table_rows(tmp_path, json.dumps(tasks), ["text", "label"], name="a.json")
     assert found == [(1, ["a", ["x"]]), (3, ["c", ["x", "y"]])]
-    texts = _rows(tmp_path, json.dumps(tasks), ["text"], name="a.json")
+    texts = table_rows(tmp_path, json.dumps(tasks), ["text"], name="a.json")
     assert [values for _, values in texts] == [["a"], ["b"], ["c"]]
     with pytest.raises(DataError, match=r"(?s)a\.json:2: every line must be a JSON object"):
-        _rows(tmp_path, '[{"text": "a"}, 7]', ["text"], name="a.json")
+        table_rows(tmp_path, '[{"text": "a"}, 7]', ["text"], name="a.json")
