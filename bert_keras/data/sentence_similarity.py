@@ -9,6 +9,7 @@ import numpy as np
 
 from bert_keras.data.columns import ErrorCollector
 from bert_keras.data.examples import Texts, place_of
+from bert_keras.data.long_texts import warn
 from bert_keras.data.model_inputs import encode_apart
 from bert_keras.data.supervised import SupervisedExamples
 from bert_keras.data.text_classification import targets_of, weights_of
@@ -16,6 +17,9 @@ from bert_keras.earlier_names import renamed
 from bert_keras.errors import DataError
 from bert_keras.features import LABEL, MATCH, SENTENCE_PAIR_LOSSES, SIMILARITY
 from bert_keras.tokenizers import Tokenizer
+
+_LOW = 0.25  # share of `max_score`: if no score is higher, the scale probably ends lower
+_ENOUGH = 20  # scores, to tell what the highest score of the scale is
 
 
 @renamed("pair_examples", objective="loss", highest="max_score")
@@ -95,4 +99,11 @@ def _cosines(examples: Texts, max_score: float) -> np.ndarray:
             )
         )
     errors.check()
+    highest = float(np.abs(cosines).max(initial=0.0))
+    if len(cosines) >= _ENOUGH and highest <= _LOW:
+        warn(
+            f"The highest of {len(cosines):,} scores is {highest * max_score:g}, far below "
+            f"max_score={max_score:g}. If the scale ends there, pass "
+            f"max_score={highest * max_score:g}: scores divided by the highest one are learned."
+        )
     return cosines

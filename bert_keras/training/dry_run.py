@@ -205,7 +205,7 @@ def _memory(recipe: PretrainRecipe, task: Any) -> int:
     """Return bytes of weights, gradients, two moments, activations and logits."""
     config, tokens = task.encoder.config, recipe.batch_size * recipe.sequence_length
     logits = 3 * tokens * recipe.mask_rate * config.vocab_size / recipe.loss_chunks
-    activations = activation_bytes(recipe, config, recipe.sequence_length)
+    activations = activation_bytes(recipe, config, recipe.batch_size, recipe.sequence_length)
     return int(4 * FLOAT * task.count_params() + activations + FLOAT * logits)
 
 
@@ -229,8 +229,8 @@ def _matrices(layer: Any) -> int:
     return sum(math.prod(weight.shape) for weight in layer.weights if len(weight.shape) == 2)
 
 
-def activation_bytes(recipe: RunRecipe, config: BertConfig, length: int) -> float:
-    """Return bytes of the activations that a step keeps for the gradient.
+def activation_bytes(recipe: RunRecipe, config: BertConfig, rows: int, length: int) -> float:
+    """Return bytes of the activations that a step with rows of so many tokens keeps.
 
     With gradient checkpointing these are the activations of one block, and the inputs of all.
     """
@@ -240,7 +240,7 @@ def activation_bytes(recipe: RunRecipe, config: BertConfig, length: int) -> floa
     if recipe.gradient_checkpointing:
         kept = per_token + config.num_layers * config.hidden_size
     width = FLOAT if recipe.precision == "float32" else FLOAT // 2
-    return width * recipe.batch_size * length * kept
+    return width * rows * length * kept
 
 
 def add_costs(table: Table, memory: int, seconds: float) -> None:

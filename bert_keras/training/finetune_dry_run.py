@@ -51,6 +51,7 @@ class FinetunePlan:
         labels: names of the labels; None for a task without labels.
         lengths: tokens of the rows of a sample.
         steps: steps of an epoch.
+        batch: rows of a batch; fewer than `batch_size` where there are no more.
         rate: highest learning rate.
         parameters: number of parameters of the encoder.
         memory: bytes of weights, gradients, moments and activations.
@@ -62,6 +63,7 @@ class FinetunePlan:
     labels: list[str] | None
     lengths: np.ndarray
     steps: int
+    batch: int
     rate: float
     parameters: int
     memory: int
@@ -95,6 +97,7 @@ def plan(recipe: FinetuneRecipe, data: Data | None = None) -> FinetunePlan:
         share = float(lengths.mean()) / recipe.max_length
         per_batch = max(1, round(recipe.batch_size * share)) / share
     steps = math.ceil(rows / per_batch)
+    batch = min(recipe.batch_size, rows)
     config = encoder.config
     # Forward and backward: six operations for each product and token; frozen blocks have two.
     passes = 2 if recipe.freeze else 6
@@ -105,9 +108,10 @@ def plan(recipe: FinetuneRecipe, data: Data | None = None) -> FinetunePlan:
         data.labels,
         lengths,
         steps,
+        batch,
         recipe.learning_rate or FINETUNING.learning_rate_of(recipe.task, config.hidden_size),
         encoder.count_params(),
-        _memory(recipe, encoder, int(np.percentile(lengths, 95))),
+        _memory(recipe, encoder, batch, int(np.percentile(lengths, 95))),
         operations / (matrix_product_speed() * EFFICIENCY),
         unknown_note(recipe, finetuning, data, tokenizer),
     )
@@ -188,10 +192,10 @@ def _lengths(
     return lengths, round(len(lengths) / count * len(data.train))
 
 
-def _memory(recipe: FinetuneRecipe, encoder: Any, length: int) -> int:
+def _memory(recipe: FinetuneRecipe, encoder: Any, batch: int, length: int) -> int:
     """Return bytes of weights, gradients and moments, and of activations of a long batch."""
     copies = 1 if recipe.freeze or recipe.lora else 4
-    activations = activation_bytes(recipe, encoder.config, length)
+    activations = activation_bytes(recipe, encoder.config, batch, length)
     return int(copies * FLOAT * encoder.count_params() + activations)
 
 
@@ -229,8 +233,8 @@ def print_plan(recipe: FinetuneRecipe, *, console: Console | None = None) -> Non
     table.add_row(
         "steps",
         f"{estimates.steps * recipe.epochs * recipe.seeds:,}",
-        f"{estimates.steps:,} an epoch, {recipe.epochs} epochs, "
-        f"batches of {recipe.batch_size}{seeds}",
+        f"{estimates.steps:,} an epoch, {recipe.epochs} epoch{'s' if recipe.epochs > 1 else ''}, "
+        f"batches of {estimates.batch}{seeds}",
     )
     is_default = "the default of this task and encoder"
     remark = "at the end of the warm-up" if recipe.learning_rate else is_default

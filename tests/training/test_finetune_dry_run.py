@@ -77,6 +77,19 @@ def test_the_table(finetuned) -> None:
         assert told in screen.getvalue()
 
 
+def test_a_batch_is_not_larger_than_the_data(finetuned) -> None:
+    recipe = dataclasses.replace(_recipe(finetuned("text_classification")), epochs=1)
+    rows = plan(recipe).examples[0]
+    few, many = (
+        plan(dataclasses.replace(recipe, batch_size=size)) for size in (rows, 1_000_000 * rows)
+    )
+    assert (few.batch, few.memory, few.steps) == (many.batch, many.memory, many.steps)
+    screen = io.StringIO()
+    large = dataclasses.replace(recipe, batch_size=1_000)
+    print_plan(large, console=Console(file=screen, width=500))
+    assert f"1 an epoch, 1 epoch, batches of {rows}, " in screen.getvalue()
+
+
 def test_the_program_writes_nothing(finetuned, tmp_path: Path, call) -> None:
     recipe = _recipe(finetuned("text_classification"))
     words = [f"{name}={getattr(recipe, name)}" for name in ("train", "dev", "encoder")]
