@@ -11,10 +11,12 @@ import pytest
 
 from benchmarks import embedders
 from tests.benchmarks.test_embedders import CASES, MAX_LENGTH, TEXTS
+from tests.contracts import MAY_CUT
 
 
 @pytest.mark.skipif(keras.backend.backend() != "torch", reason="PyTorch's files: backend torch")
 @pytest.mark.slow
+@MAY_CUT
 @pytest.mark.parametrize("is_ours", [True, False])
 def test_onnx(is_ours: bool, tiny_preset: Path, tmp_path: Path, transformers) -> None:
     for library in ("onnx", "onnxruntime", "onnxscript"):

@@ -59,7 +59,7 @@ def _outputs(folder: Path, *texts: list[str]) -> dict[str, np.ndarray]:
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not ON_TENSORFLOW, reason="in this process TensorFlow exports, tensorflow only")
+@pytest.mark.skipif(not ON_TENSORFLOW, reason="exports are of the backend TensorFlow")
 @pytest.mark.parametrize("portable", [False, True])
 def test_labels_and_masks(portable: bool, tmp_path: Path) -> None:
     task = _task(SequenceClassifier, num_classes=3)
@@ -93,7 +93,7 @@ def _order(found: dict[str, np.ndarray], task: SequenceClassifier) -> np.ndarray
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not ON_TENSORFLOW, reason="in this process TensorFlow exports, tensorflow only")
+@pytest.mark.skipif(not ON_TENSORFLOW, reason="exports are of the backend TensorFlow")
 @pytest.mark.parametrize("portable", [False, True])
 def test_entities_and_answers(portable: bool, tmp_path: Path) -> None:
     task = _task(TokenClassifier, labels=["O", "B-X", "I-X"])
@@ -115,7 +115,7 @@ def test_entities_and_answers(portable: bool, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not ON_TENSORFLOW, reason="in this process TensorFlow exports, tensorflow only")
+@pytest.mark.skipif(not ON_TENSORFLOW, reason="exports are of the backend TensorFlow")
 def test_a_hub_export_keeps_the_added_tokens(tmp_path: Path) -> None:
     task = _task(MaskedLM)
     export.tf_hub(task, TOKENIZER, tmp_path / "hub")

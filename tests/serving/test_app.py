@@ -6,13 +6,16 @@ import base64
 import json
 import re
 import socket
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from typing import Any
 
+import numpy as np
 import pytest
 
 from bert_keras.serving.http_requests import Limits
+from bert_keras.serving.signatures import Signature, Spec
 from tests.serving.running import TEXTS, Running, predictor, running, wait_for
 
 PREDICT = "/v1/models/labels:predict"
@@ -231,8 +234,19 @@ def test_limits_of_texts(folders) -> None:
 
 
 def test_a_request_that_takes_too_long_is_told_to_come_back(folders) -> None:
-    with running({"labels": folders["labels"]}, limits=Limits(timeout=1e-6)) as other:
+    may_go = threading.Event()
+
+    def slow(columns: Any) -> Any:
+        assert may_go.wait(60)
+        return {"scores": np.zeros((len(columns["text"]), 1), np.float32)}
+
+    with running({"labels": folders["labels"]}, limits=Limits(timeout=0.01)) as other:
+        loaded = other.server.service.models["labels"].newest.model
+        loaded.signatures = {
+            "serving_default": Signature(slow, {"text": Spec("string", (None,))}, {})
+        }
         response = other.post(PREDICT, {"instances": ["a"]})
+        may_go.set()
         assert response.status_code == 503
         assert int(response.headers["Retry-After"]) >= 1
 
