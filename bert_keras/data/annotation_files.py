@@ -28,19 +28,15 @@ from bert_keras.data.columns import ErrorCollector
 from bert_keras.data.documents import Source, strict_lines, text_value
 from bert_keras.data.entity_spans import tag_words
 from bert_keras.data.examples import TaggedWords
-from bert_keras.data.json_records import (
-    ENTITY_KEYS,
-    TEXT_KEYS,
-    TO_CLASSIFY,
-    TaskReader,
-    chosen_key,
-    is_task,
-    records,
-)
+from bert_keras.data.json_records import TO_CLASSIFY, TaskReader, is_task, records
 from bert_keras.data.long_texts import warn
 from bert_keras.data.table_columns import (
+    ENTITY_KEYS,
+    TEXT_KEYS,
+    chosen_key,
     dataset_rows,
     is_dataset_folder,
+    matching_names,
     names_of_columns,
     parquet_rows,
 )
@@ -251,6 +247,9 @@ class _RecordReader:
         self._text, self._entities, self._labelled = text, entities, labelled
         self._tasks = TaskReader(text)
         self._left_out: Counter[str] = Counter()
+        # Of JSON-MIN: whether a row has the key of the entities, and a row with other regions.
+        self._is_marked = False
+        self._unmarked: tuple[dict[str, Any], str] | None = None
 
     def rows(self, record: Any, place: str) -> Iterator[_Row]:
         """Yield the rows of a value: one, none for a row without annotation, or several.
@@ -295,11 +294,20 @@ class _RecordReader:
         kind = "JSON of words with tags" if is_array(value) else kind
         if not self._labelled:
             return _Row(place, kind, value, None)
-        if is_minimal and self._entities is None and not {*ENTITY_KEYS} & {*record}:
+        usual = ENTITY_KEYS if self._entities is None else (self._entities,)
+        if is_minimal and not any(matching_names(name, record) for name in usual):
+            if self._unmarked is None and any(map(_are_regions, record.values())):
+                self._unmarked = record, place
             return _Row(place, kind, value, [])  # the key is missing if nothing was marked
-        marks = record[chosen_key("key", self._entities, ENTITY_KEYS, record, place)]
+        key = chosen_key("key", self._entities, ENTITY_KEYS, record, place)
+        marks, self._is_marked = record[key], True
         are_names = is_array(marks) and all(isinstance(mark, str) for mark in marks)
         if isinstance(value, str) and marks and (isinstance(marks, str) or are_names):
+            if words := [name for name in TEXT_KEYS if is_array(record.get(name))]:
+                raise DataError(
+                    f"{place}: {key!r} has tags of words, and the text is no list of words. "
+                    f"Received: {marks!r:.100}. Name the key of the words: text={words[0]}."
+                )
             raise DataError(
                 f"{place}: labels of the whole text, not entities. Received: {marks!r:.100}. "
                 f"{TO_CLASSIFY}."
@@ -312,11 +320,19 @@ class _RecordReader:
         Raises:
             DataError: tasks of Label Studio with results, but without entities.
         """
+        if self._unmarked and not self._is_marked:
+            record, place = self._unmarked
+            chosen_key("key", self._entities, ENTITY_KEYS, record, place)  # raises
         self._tasks.check(file)
         shown = [f"{count:,} rows with {why}" for why, count in sorted(self._left_out.items())]
         shown += [note] if (note := self._tasks.note()) else []
         if shown:
             warn(f"{file}: left out {' and '.join(shown)}.")
+
+
+def _are_regions(value: Any) -> bool:
+    """Return whether a value of JSON-MIN is that of a tag which marks parts of a text."""
+    return is_array(value) and any(is_object(item) and "start" in item for item in value)
 
 
 def _spacy_rows(file: Path) -> Iterator[_Row]:

@@ -11,13 +11,9 @@ from typing import Any
 
 from bert_keras.data.columns import ErrorCollector
 from bert_keras.data.documents import strict_lines
-from bert_keras.data.table_columns import matching_names
+from bert_keras.data.table_columns import TEXT_KEYS, chosen_key, matching_names
 from bert_keras.errors import DataError
 from bert_keras.file_io import decode_json, is_array, is_object, unique_keys
-
-# Usual names of texts or words, and of spans or tags. The first that a row has is read.
-TEXT_KEYS = ("text", "words", "tokens", "sentence")
-ENTITY_KEYS = ("entities", "spans", "ner_tags", "tags", "labels", "label")
 
 _SPAN_KEYS = ("start", "end", "labels", "text")  # of Label Studio
 _ANNOTATIONS = ("annotations", "completions", "predictions")  # of Label Studio
@@ -47,7 +43,9 @@ def records(file: Path, encoding: str, errors: ErrorCollector) -> Iterator[tuple
     except DataError as error:
         errors.add(error)
     except (ValueError, RecursionError):
-        yield from _items(file, whole(file, "".join([line, *(text for _, text in lines)])))
+        blank_lines = "\n" * (number - 1)  # messages count them
+        content = "".join([blank_lines, line, *(text for _, text in lines)])
+        yield from _items(file, whole(file, content))
         return
     is_pair = is_array(value) and len(value) == 2 and isinstance(value[0], str)
     if is_array(value) and not is_pair:
@@ -76,6 +74,8 @@ def whole(file: Path, content: str) -> list[Any]:
         ) from None
     except RecursionError:
         raise DataError(f"{file}: JSON that is nested too deeply. Correct the file.") from None
+    except ValueError as error:  # a number of thousands of digits
+        raise DataError(f"{file}: not JSON: {error}. Correct the file.") from None
     return value if is_array(value) else [value]
 
 
@@ -105,29 +105,6 @@ def _items(file: Path, values: Iterable[Any]) -> Iterator[tuple[str, Any]]:
         yield f"{file}: {f'item {number}' if name is None else f'task with id {name}'}", value
 
 
-def chosen_key(
-    kind: str, name: str | None, usual: Sequence[str], names: Iterable[str], place: str
-) -> str:
-    """Return the key or column that is named, or the first of the usual ones that is there.
-
-    Raises:
-        DataError: there is none, or several match.
-    """
-    names = list(names)
-    if name in names:
-        return f"{name}"
-    for wanted in usual if name is None else (name,):
-        if len(similar := matching_names(wanted, names)) == 1:
-            return similar[0]
-    asked = " or ".join(map(repr, usual)) if name is None else repr(name)
-    is_text = usual is not ENTITY_KEYS
-    argument, recipe = ("text", "text") if is_text else ("entities", "label")
-    raise DataError(
-        f"{place}: no {kind} {asked}. Received: the {kind}s {names!r:.500}. Name one of these: "
-        f"{argument}={kind.upper()} in Python, {recipe}={kind.upper()} in recipes."
-    )
-
-
 # === Tasks of Label Studio ===
 
 
@@ -142,9 +119,9 @@ def is_task(record: Any) -> bool:
 
 def _results_of(task: Mapping[str, Any]) -> list[list[Any]]:
     """Return the results of the annotations that count: those of ground truth, if there are any."""
-    found: Any = task.get("annotations", task.get("completions"))
-    every: list[Any] = found if is_array(found) else []
-    counted = [one for one in every if is_object(one) and not one.get("was_cancelled")]
+    annotations: Any = task.get("annotations", task.get("completions"))
+    annotations = annotations if is_array(annotations) else []
+    counted = [one for one in annotations if is_object(one) and not one.get("was_cancelled")]
     counted = [one for one in counted if one.get("ground_truth")] or counted
     results = [one.get("result") for one in counted]
     return [result if is_array(result) else [] for result in results]
@@ -305,45 +282,91 @@ def _is_html(value: Any) -> bool:
     return isinstance(value, str) and _MARKUP.search(value) is not None
 
 
-def class_of_task(task: Mapping[str, Any], keys: Sequence[Any], place: str) -> list[Any] | None:
-    """Return values of a task: those of `data`, and the choices for a key that `data` lacks.
+class ChoicesReader:
+    """Reader of values in tasks of Label Studio: those of `data`, and choices.
 
     Args:
-        task: a task of Label Studio.
-        keys: keys of `data`, or the name of a tag `Choices`. A task with choices of one tag has
-            them under any other name.
-        place: place of the task, for messages.
-
-    Returns:
-        The value of each key, a list for choices; None for a task that nobody has annotated.
-
-    Raises:
-        DataError: no such key, or annotations that differ.
+        keys: keys of `data`. One of them may be the name of a tag `Choices`, or any other name in a
+            file whose choices are all of one tag.
     """
-    data: dict[str, Any] = task["data"]
-    values: list[Any] = []
-    for key in keys:
-        similar = [key] if key in data else matching_names(f"{key}", data)
-        if len(similar) == 1:
-            values.append(data[similar[0]])
-            continue
-        results = _results_of(task)
-        if not results:
-            return None
-        values.append(_same([_choices(result, f"{key}", data, place) for result in results], place))
-    return values
+
+    def __init__(self, keys: Sequence[Any]):
+        self._keys = [f"{key}" for key in keys]
+        self._tag: str | None = None  # that has the choices in the tasks before
+
+    def values(self, task: Mapping[str, Any], place: str) -> list[Any] | None:
+        """Return the value of each key, a list for choices; None for a task without annotation.
+
+        Raises:
+            DataError: no such key, a key of `data` that is a tag with another value too,
+                annotations that differ, or choices of another tag than in the tasks before.
+        """
+        data: dict[str, Any] = task["data"]
+        tags = [_choices(result) for result in _results_of(task)]
+        known = {tag for of_tags in tags for tag in of_tags}
+        values: list[Any] = []
+        for key in self._keys:
+            similar = [key] if key in data else matching_names(key, data)
+            if len(similar) == 1:
+                values.append(_value(data, similar[0], key, tags, place))
+                continue
+            others = [other for other in self._keys if not matching_names(other, data)]
+            if len(others) == len(self._keys) or len(others) > 1:  # choices have one value
+                raise DataError(_no_key(others[0], data, known, place))
+            if not tags:
+                return None
+            choices = [self._of_tag(of_tags, key, data, place) for of_tags in tags]
+            values.append(_same(choices, place))
+        return values
+
+    def _of_tag(
+        self, tags: Mapping[str, list[Any]], key: str, data: Mapping[str, Any], place: str
+    ) -> list[Any]:
+        """Return the choices of the tag `key`, or else of the only tag that has choices."""
+        if key not in tags and len(tags) != 1:
+            raise DataError(_no_key(key, data, tags, place))
+        tag = key if key in tags else next(iter(tags))
+        if self._tag not in (None, tag):
+            raise DataError(
+                f"{place}: choices of the tag {tag!r}, and of {self._tag!r} in the tasks before. "
+                "Name the tag to read (in recipes label=TAG), and remove tasks without choices of "
+                "it."
+            )
+        self._tag = tag
+        return tags[tag]
 
 
-def _choices(result: list[Any], key: str, data: Mapping[str, Any], place: str) -> list[Any]:
-    """Return the choices of the tag `key`, or else of the only tag that has choices."""
+def _choices(result: list[Any]) -> dict[str, list[Any]]:
+    """Return the choices of each tag that are of the whole text."""
     tags: dict[str, list[Any]] = {}
     for region in result:
         value: Any = region.get("value") if is_object(region) else None
         if is_object(value) and is_array(value.get("choices")) and "start" not in value:
             tags.setdefault(f"{region.get('from_name')}", []).extend(value["choices"])
-    if key in tags or len(tags) == 1:
-        return tags[key] if key in tags else next(iter(tags.values()))
-    raise DataError(
+    return tags
+
+
+def _value(
+    data: Mapping[str, Any],
+    name: str,
+    key: str,
+    tags: Sequence[Mapping[str, list[Any]]],
+    place: str,
+) -> Any:
+    """Return `data[name]`, which must be the choice of a tag `key` if there is one."""
+    for choices in (of_tags[key] for of_tags in tags if key in of_tags):
+        if data[name] != choices and [data[name]] != choices:
+            raise DataError(
+                f"{place}: {key!r} is a tag with the choices {choices!r:.100}, and a key of the "
+                f"data. Received: data[{name!r}] = {data[name]!r:.100}. Rename or remove the key "
+                "of the data that is not meant."
+            )
+    return data[name]
+
+
+def _no_key(key: str, data: Mapping[str, Any], tags: Iterable[str], place: str) -> str:
+    """Return the message about a key that neither `data` nor a tag has."""
+    return (
         f"{place}: no key {key!r}. Received: data with the keys {[*data]!r:.300}, and choices of "
-        f"the tags {[*tags]!r:.300}. Name one of these (in recipes text=KEY label=KEY)."
+        f"the tags {sorted(tags)!r:.300}. Name one of these (in recipes text=KEY label=KEY)."
     )

@@ -20,6 +20,10 @@ _INSTALL = 'Install with: pip install "bert-keras[finetune]"'
 
 # === Names of columns ===
 
+# Usual names of texts or words, and of spans or tags. The first that a row has is read.
+TEXT_KEYS = ("text", "words", "tokens", "sentence")
+ENTITY_KEYS = ("entities", "spans", "ner_tags", "tags", "labels", "label")
+
 
 def matching_names(name: str, names: Iterable[Any]) -> list[str]:
     """Return the names that are equal but for case, width, white space and Unicode form.
@@ -34,6 +38,29 @@ def matching_names(name: str, names: Iterable[Any]) -> list[str]:
 def _normalised(name: str) -> str:
     """Return a name without differences of case, width, outer white space and Unicode form."""
     return unicodedata.normalize("NFKC", name).casefold().strip()
+
+
+def chosen_key(
+    kind: str, name: str | None, usual: Sequence[str], names: Iterable[str], place: str
+) -> str:
+    """Return the key or column that is named, or the first of the usual ones that is there.
+
+    Raises:
+        DataError: there is none, or several match.
+    """
+    names = list(names)
+    if name in names:
+        return f"{name}"
+    for wanted in usual if name is None else (name,):
+        if len(similar := matching_names(wanted, names)) == 1:
+            return similar[0]
+    asked = " or ".join(map(repr, usual)) if name is None else repr(name)
+    is_text = usual is not ENTITY_KEYS
+    argument, recipe = ("text", "text") if is_text else ("entities", "label")
+    raise DataError(
+        f"{place}: no {kind} {asked}. Received: the {kind}s {names!r:.500}. Name one of these: "
+        f"{argument}={kind.upper()} in Python, {recipe}={kind.upper()} in recipes."
+    )
 
 
 def column_position(place: str, column: Column, names: list[str] | None, width: int) -> int:

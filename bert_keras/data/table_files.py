@@ -10,7 +10,7 @@ from typing import Any
 from bert_keras import file_io
 from bert_keras.data.columns import ErrorCollector
 from bert_keras.data.documents import Source, strict_lines
-from bert_keras.data.json_records import class_of_task, is_task, whole
+from bert_keras.data.json_records import ChoicesReader, is_task, whole
 from bert_keras.data.long_texts import warn
 from bert_keras.data.separated_values import separated_rows, without_blanks
 from bert_keras.data.table_columns import (
@@ -35,20 +35,25 @@ def json_rows(
 
     A line that cannot be used is left out, and its error is added to `errors`.
     """
-    lines = ((number, line) for number, line in strict_lines(file, encoding) if line.strip())
-    first = next(lines, None)
+    lines = strict_lines(file, encoding)
+    first = next(((number, line) for number, line in lines if line.strip()), None)
     if first is None:
         return
-    is_list = first[1].lstrip().startswith("[")
-    rows: Any = chain([first], lines)
-    if is_list:
-        rows = enumerate(whole(file, "".join(line for _, line in rows)), 1)
+    number, line = first
+    # A line "{" alone begins an object over several lines.
+    is_whole = line.lstrip().startswith("[") or line.strip() == "{"
+    rows: Any = ((at, row) for at, row in chain([first], lines) if row.strip())
+    if is_whole:
+        blank_lines = "\n" * (number - 1)  # messages count them
+        content = "".join([blank_lines, line, *(row for _, row in lines)])
+        rows = enumerate(whole(file, content), 1)
+    choices = ChoicesReader(keys)
     left_out = 0
     for number, row in rows:
         with errors.row():
             place = f"{file}:{number}"
-            record = row if is_list else file_io.decode_json(row, place, DataError)
-            if (values := _record(record, keys, place)) is not None:
+            record = row if is_whole else file_io.decode_json(row, place, DataError)
+            if (values := _record(record, keys, choices, place)) is not None:
                 yield number, values
                 continue
             left_out += 1
@@ -56,15 +61,17 @@ def json_rows(
         warn(f"{file}: left out {left_out:,} tasks that nobody has annotated.")
 
 
-def _record(record: Any, keys: Sequence[Column], place: str) -> list[Any] | None:
+def _record(
+    record: Any, keys: Sequence[Column], choices: ChoicesReader, place: str
+) -> list[Any] | None:
     """Return the values of `keys` in an object, or in a task of Label Studio, which may have none.
 
     Several choices in Label Studio's JSON-MIN, {"choices": […]}, become a list.
     """
     if not is_object(record):
-        raise DataError(f"{place}: every line must be a JSON object. Received: {record!r:.80}")
+        raise DataError(f"{place}: every row must be a JSON object. Received: {record!r:.80}")
     if is_task(record):
-        return class_of_task(record, keys, place)
+        return choices.values(record, place)
     values = [record[_key(key, record, place)] for key in keys]
     is_choice = [is_object(value) and {*value} == {"choices"} for value in values]
     return [v["choices"] if is_one else v for v, is_one in zip(values, is_choice, strict=True)]

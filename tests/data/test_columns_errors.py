@@ -91,7 +91,7 @@ def test_json_lines(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="3 errors") as found:
         rows_of(path, ["text"])
     for number, told in (
-        (2, "every line must be a JSON object"),
+        (2, "every row must be a JSON object"),
         (3, "no key 'text'"),
         (4, "not JSON"),
     ):

@@ -1,93 +1,26 @@
-"""JSON files of annotation tools: kinds of regions, texts, choices, and formats of other tools."""
+"""JSON files of annotation tools: keys, formats of other tools, and places in messages."""
 
 from __future__ import annotations
 
 import json
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from bert_keras.data import read_entities
-from bert_keras.data.json_records import class_of_task
+from bert_keras.data import read_entities, read_table
 from bert_keras.errors import DataError
 
 TEXT = "Anna lives in Rome."
 TAGS = ("B-PER", "O", "O", "O", "O")
-PATHS = {"start": "/text()[1]", "end": "/text()[1]", "startOffset": 0, "endOffset": 4}
 SPAN: dict[str, Any] = {"start": 0, "end": 4, "text": "Anna", "labels": ["PER"]}
-HTML = {**PATHS, "globalOffsets": {"start": 0, "end": 4}, "text": "Anna"}
-CHOICE = {"type": "choices", "from_name": "c", "to_name": "text", "value": {"choices": ["news"]}}
-
-
-def region(value: Any, kind: str = "labels", name: str = "text") -> dict[str, Any]:
-    return {"value": value, "type": kind, "to_name": name, "from_name": "label"}
-
-
-def task(*result: Any, **data: Any) -> dict[str, Any]:
-    return {"id": 7, "data": data or {"text": TEXT}, "annotations": [{"result": [*result]}]}
 
 
 def write(folder: Path, rows: Any, name: str = "a.json") -> Path:
     path = folder / name
     path.write_text(rows if isinstance(rows, str) else json.dumps(rows), encoding="utf-8")
     return path
-
-
-def test_regions_of_hypertext_in_plain_text(tmp_path: Path) -> None:
-    value = {**HTML, "hypertextlabels": ["PER"]}
-    path = write(tmp_path, [task(region(value, "hypertextlabels"))])
-    assert read_entities(path).tags == (TAGS,)
-    path = write(tmp_path, [task(region(value, "hypertextlabels"), text=f"<b>{TEXT}</b>")])
-    with pytest.raises(DataError, match=r"task with id 7: positions in HTML"):
-        read_entities(path)
-
-
-@pytest.mark.parametrize(
-    ("found", "message"),
-    [
-        (region({"start": 0, "end": 4, "text": "Anna"}), "must have start, end and a label"),
-        (region({"labels": ["PER"]}), "must have start, end and a label"),
-        (region({**PATHS, "hypertextlabels": ["A"]}, "hypertextlabels"), "positions in HTML"),
-        (region({"start": "0", "paragraphlabels": ["A"]}, "paragraphlabels"), "'paragraphlabels'"),
-        (region({"x": 1, "rectanglelabels": ["A"]}, "rectanglelabels"), "kind 'rectanglelabels'"),
-        (7, "a region must be an object"),
-    ],
-)
-def test_regions_that_cannot_be_read_are_refused(tmp_path: Path, found: Any, message: str) -> None:
-    path = write(tmp_path, [task(region(SPAN), found)])
-    with pytest.raises(DataError, match=rf"a\.json: task with id 7: .*{message}"):
-        read_entities(path)
-
-
-def test_paragraphs_are_refused(tmp_path: Path) -> None:
-    path = write(tmp_path, [task(dialogue=[{"text": "Hi"}])])
-    with pytest.raises(DataError, match=r"task with id 7: data: 'dialogue' is a list"):
-        read_entities(path)
-
-
-def test_results_without_positions_are_counted(tmp_path: Path) -> None:
-    path = write(tmp_path, [task(region(SPAN), CHOICE, {"type": "relation"}), task(CHOICE)])
-    with pytest.warns(UserWarning, match=r"left out .*: 2 of choices, 1 of relation"):
-        assert read_entities(path).tags == (TAGS, ("O",) * 5)
-    with pytest.raises(DataError, match=r"no entities, but .*1 of choices.*text_classification"):
-        read_entities(write(tmp_path, [task(CHOICE)]))
-
-
-def test_regions_of_another_text(tmp_path: Path) -> None:
-    data = {"text": "Hugo lives here.", "title": TEXT}
-    path = write(tmp_path, [task(region(SPAN, name="title"), **data)])
-    with pytest.raises(DataError, match=r"than 'text'\. Received: to_name 'title'.*text=KEY"):
-        read_entities(path)
-    assert read_entities(path, text="title").tags == (TAGS,)
-    own = {"start": 0, "end": 4, "labels": ["PER"]}
-    both = [region(SPAN, name="title"), region(own)]
-    path = write(tmp_path, [task(*both, **data)])
-    with pytest.warns(UserWarning, match="1 of entities of another text"):
-        assert read_entities(path, text="text").tags == (("B-PER", "O", "O", "O"),)
-    path = write(tmp_path, [task(region(SPAN, name="a"), region(own, name="b"), **data)])
-    with pytest.raises(DataError, match=r"to_name 'a', 'b'"):
-        read_entities(path, text="text")
 
 
 def test_rejected_answers_of_prodigy_are_left_out(tmp_path: Path) -> None:
@@ -120,10 +53,39 @@ def test_pairs_with_classes_are_read(tmp_path: Path) -> None:
     assert found.tags == (TAGS,)
 
 
-def test_choices_of_a_task() -> None:
-    other = {**CHOICE, "from_name": "d", "value": {"choices": ["x", "y"]}}
-    assert class_of_task(task(CHOICE), ["Text", "label"], "p") == [TEXT, ["news"]]
-    assert class_of_task(task(CHOICE, other), ["text", "d"], "p") == [TEXT, ["x", "y"]]
-    assert class_of_task({**task(), "annotations": []}, ["text", "label"], "p") is None
-    with pytest.raises(DataError, match=r"p: no key 'label'.*'text'.*\['c', 'd'\]"):
-        class_of_task(task(CHOICE, other), ["text", "label"], "p")
+MINIMAL = {"annotator": 1, "text": TEXT}
+
+
+def test_minimal_json_with_a_tag_of_another_name(tmp_path: Path) -> None:
+    """The key of a tag is missing in rows where nothing was marked."""
+    path = write(tmp_path, [MINIMAL, {**MINIMAL, "ner": [SPAN]}])
+    assert read_entities(path, entities="ner").tags == (("O",) * 5, TAGS)
+    for wrong in (None, "other"):
+        with pytest.raises(DataError, match=r"item 1: no key .*'ner'\]\. Name one.*label=KEY"):
+            read_entities(path, entities=wrong)
+    write(tmp_path, [{**MINIMAL, "Label": [SPAN]}, {**MINIMAL, "ner": [SPAN]}])
+    assert read_entities(path).tags == (TAGS, ("O",) * 5)
+    assert read_entities(write(tmp_path, [MINIMAL])).tags == (("O",) * 5,)
+
+
+def test_tags_of_words_beside_a_text(tmp_path: Path) -> None:
+    row = {"text": "Anna lives", "tokens": ["Anna", "lives"], "ner_tags": ["B-PER", "O"]}
+    path = write(tmp_path, [row])
+    with pytest.raises(DataError, match=r"'ner_tags' has tags of words.*text=tokens\."):
+        read_entities(path)
+    assert read_entities(path, text="tokens").tags == [["B-PER", "O"]]
+
+
+@pytest.mark.parametrize("content", ['{"text": NUMBER}', '[{"text": NUMBER}]'])
+def test_numbers_of_thousands_of_digits(tmp_path: Path, content: str) -> None:
+    path = write(tmp_path, content.replace("NUMBER", "1" * 5000))
+    for read in (read_entities, partial(read_table, text="text")):
+        with pytest.raises(DataError, match=r"a\.json.* not JSON: Exceeds the limit"):
+            read(path)
+
+
+def test_lines_of_a_list_are_counted_with_blank_ones(tmp_path: Path) -> None:
+    path = write(tmp_path, '\n\n[{"text": "a",\n\n "label" 1}]')
+    for read in (read_entities, partial(read_table, text="text")):
+        with pytest.raises(DataError, match=r"a\.json:5: neither JSON nor lines of JSON"):
+            read(path)

@@ -80,7 +80,7 @@ _BARE = {"header": False}
         ('a,b\n1,"x"y\n', ["a"], _CSV, r"a\.csv:2: .*expected after.*quoting=False"),
         ('a,b\n1,"x\ny"\n2,z,0\n', ["a"], _CSV, r"a\.csv:4: too many fields\. Expected: 2"),
         ('{"a": 1}\n{"a" 1}\n', ["a"], _JSON, r"a\.jsonl:2: not JSON: Expecting ':'"),
-        ("[1]\n", ["a"], _JSON, r"a\.jsonl:1: every line must be a JSON object"),
+        ("[1]\n", ["a"], _JSON, r"a\.jsonl:1: every row must be a JSON object"),
         ('{"b": 1, "c": 2}\n', ["a"], _JSON, r"a\.jsonl:1: no key 'a'.* the keys \['b', 'c'\]"),
         ("[" * 100_000 + "\n", ["a"], _JSON, r"a\.jsonl: .*nested too deeply"),
         ("DESC:x\n", ["text"], {"format": "label_text"}, r"a\.tsv:1: a label, a space and a text"),
@@ -162,5 +162,7 @@ def test_lists_of_json_and_choices_of_label_studio(tmp_path: Path) -> None:
     assert found == [(1, ["a", ["x"]]), (3, ["c", ["x", "y"]])]
     texts = table_rows(tmp_path, json.dumps(tasks), ["text"], name="a.json")
     assert [values for _, values in texts] == [["a"], ["b"], ["c"]]
-    with pytest.raises(DataError, match=r"(?s)a\.json:2: every line must be a JSON object"):
+    one = json.dumps(rows[0], indent=1)
+    assert table_rows(tmp_path, one, ["text", "label"], name="a.json") == expected[:1]
+    with pytest.raises(DataError, match=r"(?s)a\.json:2: every row must be a JSON object"):
         table_rows(tmp_path, '[{"text": "a"}, 7]', ["text"], name="a.json")
