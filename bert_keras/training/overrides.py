@@ -116,31 +116,41 @@ def last_step_in(checkpoints: Path) -> int:
 
 
 def require_steps(folder: Path, changes: Sequence[Change], checkpoints: Path) -> None:
-    """Check that `steps`, if it changes, is not below the step of the last checkpoint.
+    """Check that changed `steps` are not fewer than those trained, and a learning rate has some.
 
     Raises:
-        UsageError: more steps are trained already.
+        UsageError: more steps are trained already, or a changed `learning_rate` has no step left.
     """
-    for change in changes:
-        if change.name == "steps" and change.now < (step := last_step_in(checkpoints)):
-            raise UsageError(
-                f"{folder}: step {step:,} is trained already. Received: steps={change.now}. Give "
-                f"at least steps={step}, or out=FOLDER for a new run."
-            )
+    if not changes:
+        return
+    now = {change.name: change.now for change in changes}
+    step, steps = last_step_in(checkpoints), now.get("steps")
+    if steps is not None and steps < step:
+        raise UsageError(
+            f"{folder}: step {step:,} is trained already. Received: steps={steps}. Give "
+            f"at least steps={step}, or out=FOLDER for a new run."
+        )
+    if step == (steps or file_io.read_object(folder / "run.json")["recipe"].get("steps")):
+        _refuse_learning_rate(folder, now, "steps")
 
 
-def require_epochs(folder: Path, changes: Sequence[Change]) -> None:
-    """Check that `epochs`, if it changes, is not below those that a seed has trained already.
+def require_epochs(folder: Path, changes: Sequence[Change], seeds: Collection[int]) -> None:
+    """Check that changed `epochs` are not fewer than a seed has trained.
 
     Args:
         folder: folder of a fine-tuning run.
         changes: the changed values.
+        seeds: the seeds of the run.
 
     Raises:
-        UsageError: more epochs are trained already.
+        UsageError: more epochs are trained already, or a changed `learning_rate` has no step left.
     """
-    epochs = next((change.now for change in changes if change.name == "epochs"), None)
+    now = {change.name: change.now for change in changes}
+    epochs = now.get("epochs")
     if epochs is None:
+        folders = {folder / f"seed-{seed}" for seed in seeds} | {*folder.glob("seed-*")}
+        if all(map(_is_trained, folders)):
+            _refuse_learning_rate(folder, now, "epochs")
         return
     evaluations = file_io.read_object(folder / "run.json")["recipe"].get("evaluations", 1)
     for checkpoints in sorted(folder.glob("seed-*/checkpoints")):
@@ -152,6 +162,30 @@ def require_epochs(folder: Path, changes: Sequence[Change]) -> None:
                 f"{checkpoints.parent}: {trained} epochs are trained already. Received: "
                 f"epochs={epochs}. Give at least epochs={trained}, or out=FOLDER for a new run."
             )
+
+
+def _is_trained(seed: Path) -> bool:
+    """Return whether the folder of a seed has the result of a training that did not fail."""
+    path = seed / "result.json"
+    return path.is_file() and "failed" not in file_io.read_object(path)
+
+
+def _refuse_learning_rate(folder: Path, now: Mapping[str, Any], name: str) -> None:
+    """Refuse another learning rate for a run whose steps are all trained.
+
+    Its run.json and report would have a learning rate with which no step was trained.
+
+    Args:
+        folder: folder of the run.
+        now: the changed values.
+        name: name of the value that makes the run longer.
+    """
+    if "learning_rate" in now:
+        raise UsageError(
+            f"{folder}: all steps are trained already, so another learning rate has no effect. "
+            f"Received: learning_rate={now['learning_rate']}. Give more {name} too, with "
+            f"override={name},learning_rate; or out=FOLDER for a new run."
+        )
 
 
 def _epochs_trained(state: Mapping[str, Any], epochs: int, evaluations: int) -> int:

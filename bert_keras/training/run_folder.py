@@ -261,7 +261,7 @@ class PretrainFolder(RunFolder):
         return last_step_in(self.training.checkpoints)
 
     def require_possible(self, changes: Sequence[Change]) -> None:
-        """Refuse fewer steps than are trained already."""
+        """Refuse fewer steps than are trained, and a learning rate for no step."""
         overrides.require_steps(self.path, changes, self.training.checkpoints)
 
     def inputs(self, recipe: PretrainRecipe) -> dict[str, Any]:
@@ -305,6 +305,7 @@ class FinetuneFolder(RunFolder):
 
     def __init__(self, recipe: FinetuneRecipe, temporary: str = ""):
         super().__init__(recipe, temporary)
+        self._seeds = range(recipe.seed, recipe.seed + recipe.seeds)
         self.curve = self.path / "curve.png"
         self.confusion = self.path / "confusion.png"
         self.reliability, self.lengths = self.path / "reliability.png", self.path / "lengths.png"
@@ -324,8 +325,8 @@ class FinetuneFolder(RunFolder):
         return {folder.parent.name: last_step_in(folder) for folder in folders}
 
     def require_possible(self, changes: Sequence[Change]) -> None:
-        """Refuse fewer epochs than a seed has trained already."""
-        overrides.require_epochs(self.path, changes)
+        """Refuse fewer epochs than a seed has trained, and a learning rate for no step."""
+        overrides.require_epochs(self.path, changes, self._seeds)
 
     def accept(self, changes: Sequence[Change]) -> None:
         """Let seeds go on that ended: all of them with other epochs, else those that failed."""

@@ -134,6 +134,9 @@ def test_values_that_override_cannot_change(tmp_path: Path) -> None:
         claim(tmp_path, batch_size=8, steps=200, override="steps")
     with pytest.raises(UsageError, match=r"step 60 is trained already. Received: steps=50\. Give"):
         claim(tmp_path, steps=50, override="steps")
+    (tmp_path / "checkpoints" / "step-00000100").mkdir()  # no step is left for another rate
+    with pytest.raises(UsageError, match=r"no effect\. .*=0\.5\. .*override=steps,learning_rate"):
+        claim(tmp_path, learning_rate=0.5, override="steps,learning_rate")
     assert (tmp_path / "run.json").read_bytes() == card
 
 

@@ -213,6 +213,24 @@ def test_ended_seeds_go_on_after_a_change(tmp_path: Path) -> None:
     assert json.loads((tmp_path / "run.json").read_text())["overrides"] == entries
 
 
+def test_a_learning_rate_for_no_step_is_refused(tmp_path: Path) -> None:
+    """Otherwise run.json and the report would have a rate with which nothing was trained."""
+
+    def claim(**values: object) -> None:
+        _claim(_recipe(tmp_path, learning_rate=0.5, override="learning_rate,epochs", **values))
+
+    _claim(_recipe(tmp_path, learning_rate=0.25))
+    (tmp_path / "seed-0" / "checkpoints").mkdir(parents=True)
+    (tmp_path / "seed-0" / "result.json").write_text('{"metrics": {}}')
+    before = (tmp_path / "run.json").read_bytes()
+    with pytest.raises(UsageError, match=r"no effect\. .*=0\.5\. .*override=epochs,learning_rate"):
+        claim()
+    assert (tmp_path / "run.json").read_bytes() == before
+    claim(seeds=2)  # the second seed is trained with it
+    _claim(_recipe(tmp_path, learning_rate=0.25, override="learning_rate", seeds=2))
+    claim(epochs=9)
+
+
 @pytest.mark.parametrize(
     ("evaluations", "state", "least"),
     [
