@@ -28,7 +28,7 @@ from bert_keras.data.columns import ErrorCollector
 from bert_keras.data.documents import Source, strict_lines, text_value
 from bert_keras.data.entity_spans import tag_words
 from bert_keras.data.examples import TaggedWords
-from bert_keras.data.json_records import TO_CLASSIFY, TaskReader, is_task, records
+from bert_keras.data.json_records import TO_CLASSIFY, UNUSED_ANSWERS, TaskReader, is_task, records
 from bert_keras.data.long_texts import warn
 from bert_keras.data.table_columns import (
     ENTITY_KEYS,
@@ -48,7 +48,6 @@ _LINES = (".jsonl", ".ndjson", ".json")
 _MIN_KEYS = ("annotation_id", "annotator", "lead_time")  # of Label Studio's JSON-MIN alone
 _SPACY, _PARQUET = ".spacy", ".parquet"
 _LINE = re.compile(r":(\d+)$")
-_UNUSED = ("reject", "ignore")  # answers of Prodigy
 _FIRST = 2**16  # characters of a line that are looked at to recognise JSON
 
 
@@ -281,7 +280,7 @@ class _RecordReader:
                     yield from self.rows(pair, f"{place}, annotation {number}")
             return
         answer: Any = record.get("answer")
-        if self._labelled and isinstance(answer, str) and answer in _UNUSED:
+        if self._labelled and isinstance(answer, str) and answer in UNUSED_ANSWERS:
             self._left_out[f"the answer {answer!r}"] += 1
             return
         yield self._row(record, place)

@@ -15,6 +15,8 @@ from bert_keras.data.table_columns import TEXT_KEYS, chosen_key, matching_names
 from bert_keras.errors import DataError
 from bert_keras.file_io import decode_json, is_array, is_object, unique_keys
 
+UNUSED_ANSWERS = ("reject", "ignore")  # of Prodigy
+
 _SPAN_KEYS = ("start", "end", "labels", "text")  # of Label Studio
 _ANNOTATIONS = ("annotations", "completions", "predictions")  # of Label Studio
 _MARKUP = re.compile(r"<[a-zA-Z/!]|&#?\w+;")

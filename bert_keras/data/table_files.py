@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import chain
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import Any
 from bert_keras import file_io
 from bert_keras.data.columns import ErrorCollector
 from bert_keras.data.documents import Source, strict_lines
-from bert_keras.data.json_records import ChoicesReader, is_task, whole
+from bert_keras.data.json_records import UNUSED_ANSWERS, ChoicesReader, is_task, whole
 from bert_keras.data.long_texts import warn
 from bert_keras.data.separated_values import separated_rows, without_blanks
 from bert_keras.data.table_columns import (
@@ -24,6 +25,8 @@ from bert_keras.data.table_columns import (
 )
 from bert_keras.errors import DataError
 from bert_keras.file_io import is_object
+
+_PRODIGY = "_input_hash"  # a key that Prodigy writes in every row
 
 
 def json_rows(
@@ -48,28 +51,33 @@ def json_rows(
         content = "".join([blank_lines, line, *(row for _, row in lines)])
         rows = enumerate(whole(file, content), 1)
     choices = ChoicesReader(keys)
-    left_out = 0
+    left_out: Counter[str] = Counter()
     for number, row in rows:
         with errors.row():
             place = f"{file}:{number}"
             record = row if is_whole else file_io.decode_json(row, place, DataError)
-            if (values := _record(record, keys, choices, place)) is not None:
+            if not is_object(record):
+                raise DataError(
+                    f"{place}: every row must be a JSON object. Received: {record!r:.80}"
+                )
+            if _PRODIGY in record and (answer := record.get("answer")) in UNUSED_ANSWERS:
+                left_out[f"rows of Prodigy with the answer {answer!r}"] += 1
+            elif (values := _record(record, keys, choices, place)) is None:
+                left_out["tasks that nobody has annotated"] += 1
+            else:
                 yield number, values
-                continue
-            left_out += 1
     if left_out:
-        warn(f"{file}: left out {left_out:,} tasks that nobody has annotated.")
+        shown = " and ".join(f"{count:,} {what}" for what, count in left_out.items())
+        warn(f"{file}: left out {shown}.")
 
 
 def _record(
-    record: Any, keys: Sequence[Column], choices: ChoicesReader, place: str
+    record: dict[str, Any], keys: Sequence[Column], choices: ChoicesReader, place: str
 ) -> list[Any] | None:
     """Return the values of `keys` in an object, or in a task of Label Studio, which may have none.
 
     Several choices in Label Studio's JSON-MIN, {"choices": […]}, become a list.
     """
-    if not is_object(record):
-        raise DataError(f"{place}: every row must be a JSON object. Received: {record!r:.80}")
     if is_task(record):
         return choices.values(record, place)
     values = [record[_key(key, record, place)] for key in keys]

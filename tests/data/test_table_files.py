@@ -166,3 +166,17 @@ def test_lists_of_json_and_choices_of_label_studio(tmp_path: Path) -> None:
     assert table_rows(tmp_path, one, ["text", "label"], name="a.json") == expected[:1]
     with pytest.raises(DataError, match=r"(?s)a\.json:2: every row must be a JSON object"):
         table_rows(tmp_path, '[{"text": "a"}, 7]', ["text"], name="a.json")
+
+
+def test_rejected_answers_of_prodigy_are_counted(tmp_path: Path) -> None:
+    rows = [
+        {"text": text, "label": "x", "_input_hash": 1, "answer": answer}
+        for text, answer in (("a", "accept"), ("b", "reject"), ("c", "ignore"), ("d", "reject"))
+    ]
+    data = "".join(f"{json.dumps(row)}\n" for row in rows)
+    message = r"a\.jsonl: left out 2 rows .* 'reject' and 1 rows .* 'ignore'\."
+    with pytest.warns(UserWarning, match=message):
+        found = table_rows(tmp_path, data, ["text", "label"], name="a.jsonl")
+    assert found == [(1, ["a", "x"])]
+    plain = data.replace("_input_hash", "n")  # a column `answer` of another program
+    assert len(table_rows(tmp_path, plain, ["text", "answer"], name="a.jsonl")) == 4
