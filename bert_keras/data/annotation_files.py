@@ -24,7 +24,6 @@ from pathlib import Path
 from typing import Any, NamedTuple, cast
 
 from bert_keras import file_io
-from bert_keras.data.columns import ErrorCollector
 from bert_keras.data.documents import Source, strict_lines, text_value
 from bert_keras.data.entity_spans import tag_words
 from bert_keras.data.examples import TaggedWords
@@ -38,6 +37,7 @@ from bert_keras.data.json_records import (
     records,
 )
 from bert_keras.data.long_texts import warn
+from bert_keras.data.row_errors import ErrorCollector
 from bert_keras.data.table_columns import (
     dataset_rows,
     is_dataset_folder,
