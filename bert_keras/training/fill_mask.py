@@ -65,9 +65,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
-def help_text() -> str:
+def describe(words: Sequence[str] = ()) -> str:
     """Return what `--help` prints."""
-    return _parser().format_help()
+    del words
+    return _parser().format_help().rstrip()
 
 
 def _parser() -> argparse.ArgumentParser:
