@@ -176,7 +176,7 @@ def convert(
         format == "hugging_face" and not encoder
     )  # other formats have no predictor settings
     config = read_predictor_config(source) if keeps_settings else PredictorConfig()
-    with _progress():
+    with folders.filled_folder(target), _progress():
         model: Any = load(
             source, allow_pickle=allow_pickle, trust=trust, variant=variant, averages=averages
         )
