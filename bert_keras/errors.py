@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 import importlib.util
+import inspect
 import logging
 import os
 import signal
@@ -189,7 +190,8 @@ _others: list[Callable[..., Any]] = []  # the function that showed warnings befo
 
 def _show_warning(message: Warning | str, *place: Any, **options: Any) -> None:
     """Print a warning of this package as a note; show another one as before."""
-    frame: Any = sys._getframe(1)
+    frame: Any = inspect.currentframe()
+    frame = frame and frame.f_back
     while frame is not None and frame.f_globals.get("__name__") in ("warnings", "_py_warnings"):
         frame = frame.f_back
     caller = frame.f_globals.get("__name__", "") if frame is not None else ""

@@ -37,7 +37,7 @@ from bert_keras.data.json_records import (
     records,
 )
 from bert_keras.data.long_texts import warn
-from bert_keras.data.row_errors import ErrorCollector
+from bert_keras.data.source_files import ErrorCollector
 from bert_keras.data.table_columns import (
     dataset_rows,
     is_dataset_folder,

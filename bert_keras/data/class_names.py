@@ -9,7 +9,7 @@ from typing import Any, cast
 
 from bert_keras.data.columns import labels_of
 from bert_keras.data.examples import OUTSIDE, TaggedWords, Texts, place_of
-from bert_keras.data.row_errors import ErrorCollector
+from bert_keras.data.source_files import ErrorCollector
 from bert_keras.errors import DataError
 
 _INTEGER = re.compile("[+-]?[0-9]+")

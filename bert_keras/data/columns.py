@@ -9,7 +9,7 @@ from typing import Any, TypeGuard, cast
 
 import numpy as np
 
-from bert_keras.data.row_errors import ErrorCollector
+from bert_keras.data.source_files import ErrorCollector
 from bert_keras.data.table_columns import from_arrow_stream
 from bert_keras.errors import DataError
 

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, cast
 from bert_keras.data.columns import texts_of, values_of
 from bert_keras.data.examples import OUTSIDE, TaggedWords
 from bert_keras.data.long_texts import warn
-from bert_keras.data.row_errors import ErrorCollector
+from bert_keras.data.source_files import ErrorCollector
 from bert_keras.errors import DataError
 
 # === Words ===

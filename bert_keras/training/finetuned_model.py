@@ -134,7 +134,7 @@ def open_finetuned(
     except ValueError as error:
         raise UsageError(str(error)) from error
     with device_scope(device):
-        reading = {name: program_values[name] for name in _WEIGHTS}
+        reading: dict[str, Any] = {name: program_values[name] for name in _WEIGHTS}
         reading["variant"] = reading["variant"] or None
         task = load_checkpoint(arguments[0], dtype=precision, **reading)
     measured = _measured(folder)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bert_keras.data.row_errors import ErrorCollector
+from bert_keras.data.source_files import ErrorCollector
 from bert_keras.errors import DataError
 
 
