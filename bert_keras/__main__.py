@@ -1,6 +1,9 @@
-"""`python -m bert_keras`: the command `bert-keras`, where its script is not on the path."""
+"""Entry point of `bert-keras`, and of `python -m bert_keras`."""
 
-from bert_keras.cli import main
+from bert_keras import hooks
+
+with hooks.ending_at_interrupt():
+    from bert_keras.cli import main
 
 if __name__ == "__main__":
     main()

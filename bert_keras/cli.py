@@ -15,7 +15,7 @@ from typing import Annotated, Any
 
 import typer
 
-from bert_keras import cli_export, cli_serve, cli_visualize, escaping, file_io, presets
+from bert_keras import cli_export, cli_serve, cli_visualize, escaping, file_io, hooks, presets
 from bert_keras.errors import (
     BROKEN_PIPE,
     ArtifactError,
@@ -79,13 +79,9 @@ def _command(name: str) -> Callable[..., None]:
     def run_program(words: _Words = None) -> None:
         """Import and run the program with the words of the command line."""
         arguments = list(words or ())
-        program = importlib.import_module(f"bert_keras.training.{name}")
-        if name == "fill_mask":  # users copy this file, so it does not use `run`
-            if arguments in (["-h"], ["--help"]):  # argparse hides that the reader is gone
-                print(program.help_text(), end="")
-                return
-            sys.exit(program.main(arguments))
-        from bert_keras.training.run import run
+        with hooks.ending_at_interrupt():
+            program = importlib.import_module(f"bert_keras.training.{name}")
+            from bert_keras.training.run import run
 
         run(program.main, arguments, describe=getattr(program, "describe", None))
 
@@ -180,7 +176,7 @@ def convert(
         format == "hugging_face" and not encoder
     )  # other formats have no predictor settings
     config = read_predictor_config(source) if keeps_settings else PredictorConfig()
-    with _progress():
+    with folders.filled_folder(target), _progress():
         model: Any = load(
             source, allow_pickle=allow_pickle, trust=trust, variant=variant, averages=averages
         )
@@ -283,6 +279,9 @@ def verify(
     variant: Annotated[
         str | None, typer.Option(help="variant of the first checkpoint's weights, such as fp16")
     ] = None,
+    averages: Annotated[
+        bool, typer.Option("--averages", help="read the moving averages in the first checkpoint")
+    ] = False,
 ) -> None:
     """Compare the outputs of two checkpoints; exit code 1 if they differ."""
     from bert_keras import checkpoint_report
@@ -290,8 +289,11 @@ def verify(
 
     with _progress():
         models = [
-            load_checkpoint(source, allow_pickle=allow_pickle, trust=trust, variant=its_variant)
-            for source, its_variant in ((first, variant), (second, None))
+            load_checkpoint(source, allow_pickle=allow_pickle, trust=trust, **reading)
+            for source, reading in (
+                (first, {"variant": variant, "averages": averages}),
+                (second, {}),
+            )
         ]
     largest = checkpoint_report.print_comparison(
         *models, folder=presets.resolve_handle(first, KNOWN)
@@ -365,16 +367,20 @@ def _exit_code(end: SystemExit) -> Any:
 
 def main() -> None:
     """Run the program. An error that the user can mend becomes one message and an exit code."""
-    quiet()
-    escaping.escape_streams()
-    _join_lines(app)
     stdout = sys.stdout
     try:
+        quiet()
+        escaping.escape_streams()
+        _join_lines(app)
         with raising_on_sigterm():
-            app(prog_name="bert-keras")
-    except SystemExit as end:
-        sys.stdout = stdout  # Typer wraps it if a pipe is closed
-        sys.exit(_exit_code(end))
+            try:
+                app(prog_name="bert-keras")
+            except SystemExit as end:
+                sys.stdout = stdout  # Typer wraps it if a pipe is closed
+                sys.exit(_exit_code(end))
+    except KeyboardInterrupt:
+        typer.echo("error: interrupted", err=True)
+        sys.exit(hooks.INTERRUPTED)
     except Terminated as error:
         typer.echo(f"error: {error}", err=True)
         sys.exit(error.exit_code)

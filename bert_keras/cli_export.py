@@ -60,6 +60,9 @@ def export(
     variant: Annotated[
         str | None, typer.Option(help="variant of the weights, such as fp16")
     ] = None,
+    averages: Annotated[
+        bool, typer.Option("--averages", help="read the moving averages in a TensorFlow checkpoint")
+    ] = False,
 ) -> None:
     """Write a model as FOLDER/NAME/VERSION/ in each format.
 
@@ -97,6 +100,7 @@ def export(
                 allow_pickle=allow_pickle,
                 trust=trust,
                 variant=variant,
+                averages=averages,
             )
 
             def write(wanted_format: Any, path: Path) -> None:

@@ -70,6 +70,15 @@ def serve(
     trust: Annotated[
         bool, typer.Option("--trust", help="serve SavedModels that other programs wrote")
     ] = False,
+    allow_pickle: Annotated[
+        bool, typer.Option("--allow-pickle", help="read a pytorch_model.bin of a checkpoint")
+    ] = False,
+    variant: Annotated[
+        str, typer.Option(help="variant of the weights of checkpoints, such as fp16")
+    ] = "",
+    averages: Annotated[
+        bool, typer.Option("--averages", help="read the moving averages in TensorFlow checkpoints")
+    ] = False,
 ) -> None:
     """Serve models over HTTP, with a page for the browser.
 
@@ -94,6 +103,9 @@ def serve(
         limits=Limits(max_body=1024 * max_body, max_texts=max_texts, timeout=timeout),
         options=Options(
             trust=trust,
+            allow_pickle=allow_pickle,
+            variant=variant or None,
+            averages=averages,
             dtype=dtype or None,
             device=device or None,
             max_batch=max_batch,

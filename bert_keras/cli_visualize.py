@@ -39,6 +39,10 @@ _Theme = Annotated[
 _Overwrite = Annotated[bool, typer.Option("--overwrite", help="replace an existing file")]
 _Pickle = Annotated[bool, typer.Option(help="read a pytorch_model.bin")]
 _Trust = Annotated[bool, typer.Option("--trust", help="read a SavedModel from Google")]
+_Variant = Annotated[str | None, typer.Option(help="variant of the weights, such as fp16")]
+_Averages = Annotated[
+    bool, typer.Option("--averages", help="read the moving averages in a TensorFlow checkpoint")
+]
 
 _TABLES = (".csv", ".tsv", ".tab", ".jsonl", ".ndjson", ".parquet")
 # A word with one of these endings is the name of a file: if there is none, it is an error.
@@ -65,11 +69,15 @@ def attention(
     overwrite: _Overwrite = False,
     allow_pickle: _Pickle = False,
     trust: _Trust = False,
+    variant: _Variant = None,
+    averages: _Averages = False,
 ) -> None:
     """Draw the attention of every layer and head as lines between tokens."""
     one = _one_text(text, file)
     target = _target(out, overwrite, theme)
-    predictor = _open(source, allow_pickle, trust)
+    predictor = _open(
+        source, allow_pickle=allow_pickle, trust=trust, variant=variant, averages=averages
+    )
 
     def draw(visualize: Any) -> Any:
         """Return the picture."""
@@ -97,11 +105,15 @@ def saliency(
     overwrite: _Overwrite = False,
     allow_pickle: _Pickle = False,
     trust: _Trust = False,
+    variant: _Variant = None,
+    averages: _Averages = False,
 ) -> None:
     """Colour the tokens that speak for and against a label of a text classifier."""
     one = _one_text(text, file)
     target = _target(out, overwrite, theme)
-    predictor = _open(source, allow_pickle, trust)
+    predictor = _open(
+        source, allow_pickle=allow_pickle, trust=trust, variant=variant, averages=averages
+    )
 
     def draw(visualize: Any) -> Any:
         """Return the picture."""
@@ -142,11 +154,15 @@ def embeddings(
     overwrite: _Overwrite = False,
     allow_pickle: _Pickle = False,
     trust: _Trust = False,
+    variant: _Variant = None,
+    averages: _Averages = False,
 ) -> None:
     """Draw a map of texts: near texts have similar sentence vectors."""
     target = _target(out, overwrite, theme)
     texts, labels = _texts_and_labels(inputs, text, label, header=header)
-    predictor = _open(source, allow_pickle, trust)
+    predictor = _open(
+        source, allow_pickle=allow_pickle, trust=trust, variant=variant, averages=averages
+    )
 
     def draw(visualize: Any) -> Any:
         """Return the picture."""
@@ -267,11 +283,11 @@ def _target(out: Path, overwrite: bool, theme: str | None) -> Path:
     return target
 
 
-def _open(source: str, allow_pickle: bool, trust: bool) -> Any:
-    """Return the predictor of a model."""
+def _open(source: str, **reading: Any) -> Any:
+    """Return the predictor of a model; `reading` are arguments of `load_checkpoint`."""
     from bert_keras.predictor import Predictor
 
-    predictor = Predictor.from_preset(source, allow_pickle=allow_pickle, trust=trust)
+    predictor = Predictor.from_preset(source, **reading)
     predictor.on_cut = _tell_cut
     return predictor
 

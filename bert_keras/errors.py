@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import errno
 import importlib.util
+import inspect
 import logging
 import os
 import signal
+import stat
 import sys
 import threading
 import traceback
@@ -85,7 +87,23 @@ def message_of(error: BaseException) -> str:
     message = missing_backend(error) or str(error)
     if isinstance(error, MemoryError):
         message = f"out of memory{f': {error}' if message else ''}"
+    elif isinstance(error, OSError) and error.filename is None and _output_is_refused():
+        reason = error.strerror or message
+        message = f"standard output cannot be written: {reason}. Write it to another place."
     return "\n".join([message, *getattr(error, "__notes__", ())])
+
+
+def _output_is_refused() -> bool:
+    """Return whether standard output cannot be written: a full disk, or a device that is full."""
+    try:
+        sys.stdout.flush()  # may pass: text whose writing failed before is dropped
+        descriptor = sys.stdout.fileno()
+        if stat.S_ISREG(os.fstat(descriptor).st_mode):
+            return not os.fstatvfs(descriptor).f_bavail
+        os.write(descriptor, b"")
+    except OSError as error:
+        return error.errno is not None  # None: an object without a file descriptor
+    return False
 
 
 def forget_output() -> None:
@@ -167,13 +185,32 @@ _OF_LIBRARIES: dict[str, type[Warning]] = {
 }
 
 
+_others: list[Callable[..., Any]] = []  # the function that showed warnings before
+
+
+def _show_warning(message: Warning | str, *place: Any, **options: Any) -> None:
+    """Print a warning of this package as a note; show another one as before."""
+    frame: Any = inspect.currentframe()
+    frame = frame and frame.f_back
+    while frame is not None and frame.f_globals.get("__name__") in ("warnings", "_py_warnings"):
+        frame = frame.f_back
+    caller = frame.f_globals.get("__name__", "") if frame is not None else ""
+    if caller.partition(".")[0] == __name__.partition(".")[0]:
+        print(f"note: {message}", file=sys.stderr)
+    else:
+        _others[0](message, *place, **options)
+
+
 def quiet() -> None:
     """Hide messages of libraries on stderr that do not help the user of a program.
 
     Those of TensorFlow are about oneDNN and CUDA at the import, about devices, and about functions
     that are traced again for other lengths. With BERT_KERAS_VERBOSE=1 in the environment all are
-    shown.
+    shown. The warnings of this package become notes, without a line of code.
     """
+    if warnings.showwarning is not _show_warning:
+        _others[:] = [warnings.showwarning]
+        warnings.showwarning = _show_warning
     if os.environ.get("BERT_KERAS_VERBOSE") == "1":
         return
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")

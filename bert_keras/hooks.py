@@ -11,6 +11,35 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
 
+INTERRUPTED = 130  # exit code after Ctrl-C: 128 + SIGINT, as a shell reports it
+
+
+@contextmanager
+def ending_at_interrupt() -> Generator[None]:
+    """End the process at a Ctrl-C within the block, which imports the modules of a program.
+
+    A `KeyboardInterrupt` would show a traceback of imports, and a compiled module might hide it.
+    Nothing is written yet that must be removed. A handler that is installed already stays.
+    """
+    import signal
+
+    if signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+        yield
+        return
+
+    def end(number: int, frame: object) -> None:
+        """End the process without a traceback."""
+        del number, frame
+        with suppress(OSError):
+            os.write(2, b"error: interrupted\n")
+        os._exit(INTERRUPTED)
+
+    signal.signal(signal.SIGINT, end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
 
 def find_spec(name: str, path: Any, target: Any) -> ModuleSpec | None:
     """Return the spec of a module from the first finder on `sys.meta_path` that has one."""

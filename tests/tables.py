@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from bert_keras.data.columns import ErrorCollector
+from bert_keras.data.source_files import ErrorCollector
 from bert_keras.data.table_files import read_rows
 
 

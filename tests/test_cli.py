@@ -28,7 +28,7 @@ from bert_keras import (
 )
 from bert_keras.checkpoints.manifest import CONFIG, WEIGHTS
 from bert_keras.cli import PROGRAMS
-from bert_keras.errors import ArtifactError, DataError, UsageError
+from bert_keras.errors import ArtifactError, DataError, ResourceError, UsageError
 from tests import contracts, hub
 from tests.contracts import TINY
 
@@ -397,3 +397,16 @@ def test_errors_and_exit_codes_reach_the_command(monkeypatch, capsys) -> None:
     assert "Did you mean 'demo'?" in capsys.readouterr().err
     assert _call(monkeypatch, "evaluate", "data=a.csv") == 2
     assert "The model is missing. Write: bert-keras evaluate RUN" in capsys.readouterr().err
+
+
+def test_convert_checks_the_place_before_it_reads(
+    call, source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def read(*arguments: object, **options: object) -> None:
+        pytest.fail("the model is read")
+
+    monkeypatch.setattr("bert_keras.loading.load_checkpoint", read)
+    (tmp_path / "file").touch()
+    done = call("convert", source, tmp_path / "file" / "new")
+    assert done.code == ResourceError.exit_code
+    assert "file/new: could not be written: Not a directory" in done.err

@@ -46,7 +46,7 @@ def test_options_reach_the_server(monkeypatch, settings) -> None:
         *("--token", "t", "--dtype", "bfloat16", "--device", "cpu", "--max-batch", "8"),
         *("--max-wait", "5", "--max-queue", "9", "--max-texts", "7", "--max-body", "3"),
         *("--timeout", "2.5", "--cors", "https://a.example", "--token-ids", "--trust"),
-        *("--allowed-host", "api.example"),
+        *("--allowed-host", "api.example", "--variant", "fp16", "--averages", "--allow-pickle"),
     ]
     assert run(monkeypatch, *words) == 0
     found = settings["settings"]
@@ -56,6 +56,8 @@ def test_options_reach_the_server(monkeypatch, settings) -> None:
     assert (found.options.max_batch, found.options.max_wait) == (8, 0.005)
     assert (found.options.max_queue, found.options.trust) == (9, True)
     assert (found.limits.max_texts, found.limits.max_body) == (7, 3 * 1024)
+    options = found.options
+    assert (options.variant, options.averages, options.allow_pickle) == ("fp16", True, True)
     assert (found.limits.timeout, found.origins) == (2.5, ("https://a.example",))
     assert found.accepts_token_ids
     assert found.allowed_hosts == ("api.example",)

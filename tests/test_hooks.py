@@ -313,7 +313,8 @@ def test_where_no_filter_can_be_started_all_is_shown(tmp_path: Path, executable:
 
 
 def test_it_is_installed_once_and_not_after_the_import(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys, "meta_path", list(sys.meta_path))
+    others = [finder for finder in sys.meta_path if not isinstance(finder, hooks._Finder)]
+    monkeypatch.setattr(sys, "meta_path", others)
     monkeypatch.setitem(sys.modules, "tensorflow", None)
     before = len(sys.meta_path)
     errors.quiet()

@@ -98,6 +98,75 @@ def test_sigterm_removes_unfinished_files(
     assert signal.getsignal(signal.SIGTERM) is before
 
 
+# Runs a module as a program and sends a signal to the process when a module is imported.
+_INTERRUPTED = """
+import runpy, signal, sys
+
+class Finder:
+    def find_spec(self, name, path=None, target=None):
+        if name == sys.argv[1]:
+            signal.raise_signal(signal.SIGINT)
+
+sys.meta_path.insert(0, Finder())
+runpy.run_module(sys.argv[2], run_name="__main__")
+"""
+
+
+@pytest.mark.parametrize(
+    ("imported", "program"),
+    [("bert_keras.cli", "bert_keras"), ("bert_keras.training.run", "training.prepare")],
+)
+def test_an_interrupt_while_modules_are_imported(imported: str, program: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", _INTERRUPTED, imported, program],
+        cwd=_ROOT,
+        env={**os.environ, "PYTHONPATH": str(_ROOT)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (130, "error: interrupted\n")
+
+
+@pytest.mark.parametrize(
+    "path", sorted((_ROOT / "training").glob("[!_]*.py")), ids=lambda p: p.stem
+)
+def test_each_program_of_a_clone_imports_within_the_block(path: Path) -> None:
+    """An import at the margin would show a traceback after Ctrl-C."""
+    lines = path.read_text(encoding="utf-8").splitlines()
+    imports = [line for line in lines if line.startswith(("from ", "import "))]
+    assert imports == ["from bert_keras import hooks"]
+    assert "with hooks.ending_at_interrupt():" in lines
+
+
+def test_an_interrupt_of_the_command(call: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def work() -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(cli, "app", _app(work))
+    assert call().code == 130
+    monkeypatch.setattr(cli, "quiet", work)  # outside of Typer's own handler
+    done = call()
+    assert (done.code, done.err) == (130, "error: interrupted\n")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no such device")
+def test_a_full_output_is_named() -> None:
+    command = [sys.executable, "-W", "error", "-m", "bert_keras", "--version"]
+    with Path("/dev/full").open("wb") as full:
+        done = subprocess.run(
+            command,
+            cwd=_ROOT,
+            env={**os.environ, "PYTHONPATH": str(_ROOT)},
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+    assert done.returncode == 5
+    assert done.stderr.startswith("error: standard output cannot be written: No space left")
+
+
 # === Every command, with warnings as errors ===
 
 

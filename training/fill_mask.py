@@ -1,10 +1,10 @@
 """Entry point of `bert-keras fill-mask` in a clone: `python -m training.fill_mask`."""
 
-import sys
+from bert_keras import hooks
 
-from bert_keras.errors import quiet
-from bert_keras.training.fill_mask import main
+with hooks.ending_at_interrupt():
+    from bert_keras.training.fill_mask import describe, main
+    from bert_keras.training.run import run
 
 if __name__ == "__main__":
-    quiet()
-    sys.exit(main())
+    run(main, describe=describe)

@@ -7,9 +7,12 @@ other libraries can open them. A third file, `bert_keras.json`, holds what only 
 
 from __future__ import annotations
 
+import errno
 import os
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -35,7 +38,7 @@ from bert_keras.checkpoints.sentence_transformers import (
     write_predictor_config,
 )
 from bert_keras.config import BertConfig
-from bert_keras.errors import UsageError
+from bert_keras.errors import ResourceError, UsageError, exit_code_of
 from bert_keras.inference.base import PredictorConfig
 from bert_keras.layers import to_be_filled
 from bert_keras.layers.state import get_state, plain_weights
@@ -153,6 +156,61 @@ def writer_of(format: str) -> Callable[[Any, Path], None]:  # noqa: A002
     if format not in _FORMATS:
         raise UsageError(f"format must be one of {', '.join(_FORMATS)}. Received: {format!r}")
     return _FORMATS[format]
+
+
+_FULL = tuple(os.strerror(number) for number in (errno.ENOSPC, errno.EDQUOT))
+
+
+@contextmanager
+def filled_folder(path: Path) -> Iterator[None]:
+    """Create a folder for a model that is read and written in the block.
+
+    The folder may exist if it is empty. A trial file shows before the block that it can be written.
+    If the block fails, what it has written and the folders that were made are removed.
+
+    Raises:
+        ResourceError: if the folder cannot be written, or the disk is full.
+    """
+    made = [folder for folder in (path, *path.parents) if not folder.exists()]
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+        _try_writing(path)
+        yield
+    except BaseException as error:
+        with suppress(OSError):  # a file is in the place of the folder
+            for entry in path.iterdir():
+                shutil.rmtree(entry) if entry.is_dir() else entry.unlink()
+        for folder in made:
+            with suppress(OSError):  # another process has written there
+                folder.rmdir()
+        if refusal := _refusal(error, path):
+            raise ResourceError(refusal) from error
+        raise
+
+
+def _try_writing(folder: Path) -> None:
+    """Write a file without a name into a folder; an `OSError` names the folder."""
+    try:
+        with tempfile.TemporaryFile(dir=folder) as trial:
+            trial.write(b"\n")
+            trial.flush()
+    except OSError as error:
+        error.filename = str(folder)
+        raise
+
+
+def _refusal(error: BaseException, path: Path) -> str:
+    """Return the message about a folder that cannot be written; "" for another error.
+
+    Libraries such as TensorFlow and h5py report a full disk in errors of their own.
+    """
+    name, reason = path, next((text for text in _FULL if text in str(error)), "")
+    if isinstance(error, OSError) and exit_code_of(error):
+        name, reason = Path(os.fsdecode(error.filename or path)), os.strerror(error.errno or 0)
+        if name != path and path not in name.parents and name not in path.parents:
+            return ""  # such as a file of the source that cannot be read
+    cure = "Make room, or choose another folder." if reason in _FULL else "Choose another folder."
+    return f"{name}: could not be written: {reason}. {cure}" if reason else ""
 
 
 def load_encoder(

@@ -15,7 +15,7 @@ import numpy as np
 from bert_keras import file_io
 from bert_keras.checkpoints import streaming, tensors
 from bert_keras.checkpoints.name_mapping import Shape, TensorSpec
-from bert_keras.checkpoints.weight_files import converted
+from bert_keras.checkpoints.weight_files import in_a_shell
 from bert_keras.errors import COPY_AGAIN, ArtifactError
 
 # Names of variables that belong to an optimizer or a training loop, not to the model.
@@ -260,12 +260,12 @@ class VariableFile(tensors.Tensors):
             raise ArtifactError(
                 f"{self.path}: has the moving averages of {len(alone)} variables and not their "
                 f"values, such as {alone[0]}{_AVERAGE}. To open the averages: averages=True. "
-                + converted("--averages")
+                + in_a_shell("--averages")
             )
         if averaged:
             self.notes = (
                 f"{self.path}: opened without the moving averages that it has of {len(averaged)} "
-                f"variables. averages=True opens them. {converted('--averages')}",
+                f"variables. averages=True opens them. {in_a_shell('--averages')}",
             )
         return plain
 

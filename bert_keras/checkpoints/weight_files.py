@@ -29,6 +29,13 @@ def converted(option: str) -> str:
     return f"In a shell: `bert-keras convert FOLDER NEW {option}` writes a copy for every command."
 
 
+def in_a_shell(option: str) -> str:
+    """Return sentences about an option that most commands have, such as "--variant fp16"."""
+    name, _, value = option.removeprefix("--").partition(" ")
+    key = f"{name.replace('-', '_')}={value or 'true'}"
+    return f"A command takes {option} (predict and evaluate: {key}). {converted(option)}"
+
+
 def patterns(variant: str | None, *, allow_pickle: bool) -> list[str]:
     """Return names and globs of the weights files to download.
 
@@ -176,7 +183,7 @@ def _nothing(directory: Path, variant: str | None) -> str:
     if variants:
         return (
             f"{directory}: the weights are there in {len(variants)} variants. Pass {calls}. "
-            + converted(f"--variant {variants[0]}")
+            + in_a_shell(f"--variant {variants[0]}")
         )
     if foreign := describe_foreign(directory):
         return foreign

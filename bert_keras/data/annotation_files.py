@@ -24,12 +24,12 @@ from pathlib import Path
 from typing import Any, NamedTuple, cast
 
 from bert_keras import file_io
-from bert_keras.data.columns import ErrorCollector
 from bert_keras.data.documents import Source, strict_lines, text_value
 from bert_keras.data.entity_spans import tag_words
 from bert_keras.data.examples import TaggedWords
 from bert_keras.data.json_records import TO_CLASSIFY, UNUSED_ANSWERS, TaskReader, is_task, records
 from bert_keras.data.long_texts import warn
+from bert_keras.data.source_files import ErrorCollector
 from bert_keras.data.table_columns import (
     ENTITY_KEYS,
     TEXT_KEYS,

@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from numbers import Integral
 from typing import Any, cast
 
-from bert_keras.data.columns import ErrorCollector, labels_of
+from bert_keras.data.columns import labels_of
 from bert_keras.data.examples import OUTSIDE, TaggedWords, Texts, place_of
+from bert_keras.data.source_files import ErrorCollector
 from bert_keras.errors import DataError
 
 _INTEGER = re.compile("[+-]?[0-9]+")

@@ -2,78 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from contextlib import contextmanager
 from numbers import Integral, Real
 from typing import Any, TypeGuard, cast
 
 import numpy as np
 
+from bert_keras.data.source_files import ErrorCollector
 from bert_keras.data.table_columns import from_arrow_stream
 from bert_keras.errors import DataError
 
-_SHOWN_ERRORS = 20
-
-
-class ErrorCollector:
-    """Collection of the errors of a file or column, so that one message names all bad rows.
-
-    The message has the first 20 errors and the number of the others: a file that is read with a
-    wrong option has an error in every row. For example, `with errors.whole():` around a loop over
-    lines, and `with errors.row():` in the loop, raise one `DataError` after the last line.
-    """
-
-    def __init__(self) -> None:
-        self._first: list[DataError] = []
-        self._count = 0
-
-    def __bool__(self) -> bool:
-        return self._count > 0
-
-    def add(self, error: DataError) -> None:
-        """Collect the error of one row. The caller leaves the row out and reads on."""
-        self._count += 1
-        if self._count <= _SHOWN_ERRORS:
-            self._first.append(error)
-
-    @contextmanager
-    def row(self) -> Generator[None]:
-        """Return a context for reading one row: a `DataError` in it is collected, not raised."""
-        try:
-            yield
-        except DataError as error:
-            self.add(error)
-
-    @contextmanager
-    def whole(self) -> Generator[ErrorCollector]:
-        """Return a context for reading a whole file.
-
-        Raises:
-            DataError: with all collected errors, when the context ends. A `DataError` that ended
-                the reading early comes last.
-        """
-        with self.row():
-            yield self
-        self.check()
-
-    def check(self) -> None:
-        """Raise the collected errors as one; do nothing if there are none.
-
-        Raises:
-            DataError: with all collected errors.
-        """
-        if not self._count:
-            return
-        if self._count == 1:
-            raise self._first[0]
-        lines = [f"{self._count:,} errors:", *map(str, self._first)]
-        if self._count > _SHOWN_ERRORS:
-            lines.append(f"and {self._count - _SHOWN_ERRORS:,} more.")
-        raise DataError("\n".join(lines))
-
-
-# === Columns ===
 # Lists, tuples, generators, NumPy arrays, and the columns of pandas, polars, pyarrow and Hugging
 # Face's `datasets` become plain Python values. None of these libraries is imported: their objects
 # are recognised by the module of their class, and read by their own methods. Columns of other
@@ -118,7 +57,7 @@ def texts_of(name: str, column: Any, places: Sequence[str] = ()) -> list[str]:
 
     Raises:
         DataError: `column` is one str or no column, or rows are missing or not str. The message
-            names the first 20 of these rows.
+            names these rows.
     """
     return _converted(_text, name, column, places, "text")
 
@@ -133,7 +72,7 @@ def words_of_rows(name: str, column: Any, places: Sequence[str] = ()) -> list[li
 
     Raises:
         DataError: `column` is one str or no column, or rows hold something other than str. The
-            message names the first 20 of these.
+            message names these rows.
     """
     errors = ErrorCollector()
     rows: list[list[str]] = []
@@ -161,7 +100,7 @@ def labels_of(name: str, column: Any, places: Sequence[str] = ()) -> list[Any]:
 
     Raises:
         DataError: `column` is one str or no column, or rows are missing or cannot be labels. The
-            message names the first 20 of these rows.
+            message names these rows.
     """
     return _converted(_label, name, column, places, "label")
 

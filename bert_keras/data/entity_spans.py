@@ -10,9 +10,10 @@ from itertools import pairwise
 from numbers import Integral
 from typing import Any, NamedTuple, cast
 
-from bert_keras.data.columns import ErrorCollector, texts_of, values_of
+from bert_keras.data.columns import texts_of, values_of
 from bert_keras.data.examples import OUTSIDE, TaggedWords
 from bert_keras.data.long_texts import warn
+from bert_keras.data.source_files import ErrorCollector
 from bert_keras.errors import DataError
 
 # === Words ===

@@ -9,8 +9,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from bert_keras.data.columns import ErrorCollector
 from bert_keras.data.documents import strict_lines
+from bert_keras.data.source_files import ErrorCollector
 from bert_keras.data.table_columns import TEXT_KEYS, chosen_key, matching_names
 from bert_keras.errors import DataError
 from bert_keras.file_io import decode_json, is_array, is_object, unique_keys

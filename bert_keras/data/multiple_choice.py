@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from bert_keras.data.columns import ErrorCollector
 from bert_keras.data.documents import Source, text_value
 from bert_keras.data.examples import Choices, place_of
 from bert_keras.data.model_inputs import EncodedTexts, encode
+from bert_keras.data.source_files import ErrorCollector
 from bert_keras.data.supervised import SupervisedExamples
 from bert_keras.data.table_columns import Column
 from bert_keras.data.table_files import read_rows

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from bert_keras.data.columns import ErrorCollector
 from bert_keras.data.examples import Texts, place_of
 from bert_keras.data.long_texts import warn
 from bert_keras.data.model_inputs import encode_apart
+from bert_keras.data.source_files import ErrorCollector
 from bert_keras.data.supervised import SupervisedExamples
 from bert_keras.data.text_classification import targets_of, weights_of
 from bert_keras.earlier_names import renamed

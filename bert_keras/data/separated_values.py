@@ -9,9 +9,9 @@ from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from bert_keras.data.columns import ErrorCollector
 from bert_keras.data.documents import strict_lines
 from bert_keras.data.long_texts import warn
+from bert_keras.data.source_files import ErrorCollector
 from bert_keras.data.table_columns import Column, matching_names
 from bert_keras.errors import DataError
 

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from bert_keras import file_io
-from bert_keras.data.columns import ErrorCollector
 from bert_keras.data.documents import Source, strict_lines
 from bert_keras.data.json_records import UNUSED_ANSWERS, ChoicesReader, is_task, whole
 from bert_keras.data.long_texts import warn
 from bert_keras.data.separated_values import separated_rows, without_blanks
+from bert_keras.data.source_files import ErrorCollector
 from bert_keras.data.table_columns import (
     Column,
     Row,

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from bert_keras.data.columns import ErrorCollector
+from bert_keras.data.source_files import ErrorCollector
 from bert_keras.errors import DataError
 
 SCHEMES = ("iob1", "bio", "bioes", "bilou", "bmes")

@@ -11,10 +11,10 @@ from typing import Any, cast
 import numpy as np
 
 from bert_keras.data.class_names import class_labels, class_numbers, labels_of_rows
-from bert_keras.data.columns import ErrorCollector
 from bert_keras.data.documents import Source, text_value
 from bert_keras.data.examples import Texts, place_of
 from bert_keras.data.long_texts import encode_long
+from bert_keras.data.source_files import ErrorCollector
 from bert_keras.data.supervised import SupervisedExamples
 from bert_keras.data.table_columns import Column
 from bert_keras.data.table_files import read_rows

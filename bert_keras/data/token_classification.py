@@ -11,11 +11,12 @@ from typing import Any
 import numpy as np
 
 from bert_keras import file_io
-from bert_keras.data.columns import ErrorCollector, texts_of
+from bert_keras.data.columns import texts_of
 from bert_keras.data.documents import Source, strict_lines
 from bert_keras.data.examples import TaggedWords
 from bert_keras.data.model_inputs import EncodedTexts
 from bert_keras.data.sliding_windows import word_windows
+from bert_keras.data.source_files import ErrorCollector
 from bert_keras.data.supervised import SupervisedExamples
 from bert_keras.data.tag_schemes import SCHEMES, detect_scheme, from_bio, to_bio
 from bert_keras.errors import DataError

@@ -31,6 +31,9 @@ class Options:
 
     Attributes:
         trust: True to serve SavedModels of other programs.
+        allow_pickle: True to read a `pytorch_model.bin` of a checkpoint.
+        variant: variant of the weights of checkpoints, such as "fp16"; None for the plain files.
+        averages: True to read the moving averages in TensorFlow checkpoints.
         dtype: Keras dtype policy of checkpoints; None for the global one.
         device: Keras device of checkpoints, such as "gpu:0"; None for the default.
         max_batch: maximum number of rows in a batch.
@@ -40,6 +43,9 @@ class Options:
     """
 
     trust: bool = False
+    allow_pickle: bool = False
+    variant: str | None = None
+    averages: bool = False
     dtype: str | None = None
     device: str | None = None
     max_batch: int = 32
@@ -70,7 +76,13 @@ def open_model(path: str, options: Options) -> LoadedModel:
         return PredictorModel(runtime, format=name, backend=library, dtype=dtype)
     try:
         predictor = Predictor.from_preset(
-            path, batch_size=options.max_batch, dtype=options.dtype, device=options.device
+            path,
+            batch_size=options.max_batch,
+            allow_pickle=options.allow_pickle,
+            variant=options.variant,
+            averages=options.averages,
+            dtype=options.dtype,
+            device=options.device,
         )
     except (ArtifactError, DataError, UsageError) as error:
         models = [] if (folder / CONFIG).is_file() else _models_in(folder)

@@ -6,6 +6,7 @@ RUN_OR_MODEL is the folder of a fine-tuning run, whose values are used again, or
 task (a folder, or hf://organisation/name). key=value changes how FILE is read and measured: text=,
 pair=, label=, format=, max_length=, no_answer= and the like; an unknown key lists them all.
 precision= is the Keras dtype policy of the model, device= the device that computes (cpu, gpu:1).
+variant=, averages=, allow_pickle= and trust= say which weights are read, as in predict.
 When a question has no answer is decided by the threshold that was best on the run's validation
 examples.
 

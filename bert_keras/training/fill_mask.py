@@ -7,7 +7,8 @@ A SavedModel is a program, which runs with your rights. Without --trust it is re
 operations that write files are listed. Texts come from the command line, or one per line from
 standard input.
 
-Exit codes: 0 done, 2 a bad command line, 3 a line that cannot be used, 4 not such a SavedModel.
+Exit codes: 0 done, 2 a bad command line, 3 a line that cannot be used or whose [MASK] is cut off,
+4 not such a SavedModel.
 """
 
 from __future__ import annotations
@@ -57,17 +58,29 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except ValueError as error:
         return _fail(error, _BAD_ARTIFACT)
     console = Console(markup=False, emoji=False, highlight=False)
+    cut: list[str] = []
     try:
         for batch in _batches(options.texts or _lines(sys.stdin.buffer)):
-            show(batch, fill(batch), console)
+            fills = fill(batch)
+            show(batch, fills, console)
+            counts = zip(batch, fills["mask_count"], strict=True)
+            cut += [text for text, count in counts if count < text.count(MASK)]
+        if cut:
+            others = f" and {len(cut) - 1:,} more" if len(cut) > 1 else ""
+            raise ValueError(
+                f"the length limit of the model cuts off a {MASK} of the text {cut[0]!r:.80}"
+                f"{others}, so it is not filled. Shorten the text before its {MASK}, or export the "
+                "model with a larger --max-length."
+            )
     except ValueError as error:
         return _fail(error, _BAD_DATA)
     return 0
 
 
-def help_text() -> str:
+def describe(words: Sequence[str] = ()) -> str:
     """Return what `--help` prints."""
-    return _parser().format_help()
+    del words
+    return _parser().format_help().rstrip()
 
 
 def _parser() -> argparse.ArgumentParser:

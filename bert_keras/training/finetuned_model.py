@@ -38,6 +38,8 @@ _VALUES = (
     *("positive", "max_score", "language", "precision"),
     *("max_length", "long_texts", "stride", "max_question", "max_answer", "no_answer"),
 )
+# How weights are read; `load_checkpoint` describes the arguments.
+_WEIGHTS: dict[str, Any] = {"allow_pickle": False, "trust": False, "variant": "", "averages": False}
 _LONG = ("long_texts", "stride")
 _LENGTH = 128
 
@@ -58,7 +60,7 @@ class Finetuned:
     finetuning: FinetuningTask
     predictor: Predictor
     labels: list[str] | None
-    program_values: Mapping[str, str]
+    program_values: Mapping[str, Any]
 
     @contextmanager
     def shown(self) -> Iterator[None]:
@@ -100,13 +102,13 @@ def open_finetuned(
         ArtifactError: no such model, a damaged one, or a model that is not a task.
     """
     flags = [argument for argument in arguments if argument.startswith("-")]
-    require_no_flags(flags, (*needed, "out", "device", *_VALUES))
+    require_no_flags(flags, (*needed, "out", "device", *_WEIGHTS, *_VALUES))
     if not arguments or "=" in arguments[0]:
         raise UsageError(
             f"The model is missing. Write: bert-keras {program} RUN_OR_MODEL key=value …. "
             f"Received: {' '.join(arguments) or 'no arguments'}"
         )
-    program_values = dict.fromkeys((*needed, "out", "device"), "")
+    program_values = dict.fromkeys((*needed, "out", "device"), "") | _WEIGHTS
     # An unknown key is refused here, before the model is opened.
     _values(arguments[1:], program_values, FinetuneRecipe(task="text_classification"))
     folder = file_io.expanded(arguments[0])
@@ -132,7 +134,9 @@ def open_finetuned(
     except ValueError as error:
         raise UsageError(str(error)) from error
     with device_scope(device):
-        task = load_checkpoint(arguments[0], dtype=precision)
+        reading: dict[str, Any] = {name: program_values[name] for name in _WEIGHTS}
+        reading["variant"] = reading["variant"] or None
+        task = load_checkpoint(arguments[0], dtype=precision, **reading)
     measured = _measured(folder)
     if recipe is None:
         recipe, measured = _recipe_for(task, arguments[0])
@@ -171,7 +175,7 @@ def require_apart(path: Path, inputs: Sequence[str]) -> None:
 
 
 def _values(
-    words: Sequence[str], program_values: dict[str, str], recipe: FinetuneRecipe
+    words: Sequence[str], program_values: dict[str, Any], recipe: FinetuneRecipe
 ) -> dict[str, Any]:
     """Update `program_values` from the words; return the recipe's values, changed by the words."""
     defaults = recipe.values()

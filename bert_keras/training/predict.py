@@ -32,6 +32,7 @@ quotes, a file, or - for standard input; without one, standard input. A file is 
     prompt_name=          sentence vectors: put the model's prompt of this name before each text
     allow_pickle=false    read a pytorch_model.bin where there is no other
     variant=              variant of the weights, such as fp16: model.fp16.safetensors
+    averages=false        read the moving averages in a TensorFlow checkpoint
     trust=false           read the variables of a SavedModel of Google's
     form=rows             output format: rows, or official (GLUE table, CoNLL columns, SQuAD JSON;
                           the input is then a file of that benchmark, with the keys of
@@ -87,6 +88,7 @@ _DEFAULTS: dict[str, Any] = {
     "allow_pickle": False,
     "trust": False,
     "variant": "",
+    "averages": False,
     "form": "rows",
 }
 _READING = ("format", "header", "quoting", "separator", "encoding")
@@ -166,6 +168,7 @@ def _open(model: str, values: dict[str, Any]) -> Any:
             allow_pickle=values["allow_pickle"],
             trust=values["trust"],
             variant=values["variant"] or None,
+            averages=values["averages"],
             dtype=values["precision"] or None,
             device=values["device"] or None,
         )

@@ -21,12 +21,12 @@ from bert_keras.errors import (
     raising_on_sigterm,
     reader_is_gone,
 )
+from bert_keras.hooks import INTERRUPTED
 from bert_keras.training import machine
 from bert_keras.training.recipe_base import RunRecipe
 
 # Advice after a failed last step of a training.
 AGAIN = "Repeat the command when this is mended: it trains no step again."
-_INTERRUPTED = 130  # 128 + SIGINT, as a shell reports it
 
 
 def run(
@@ -65,7 +65,7 @@ def run(
             raise  # the pipe of a worker process, not ours
         code = BROKEN_PIPE
     except KeyboardInterrupt:
-        code = _complain("interrupted", _INTERRUPTED)
+        code = _complain("interrupted", INTERRUPTED)
     except Terminated as error:
         code = _complain(str(error), error.exit_code)
     except Exception as error:
@@ -74,8 +74,9 @@ def run(
             raise
         if isinstance(error, OSError):
             error.add_note("What was written before stays. Mend this and repeat the command.")
+        message = message_of(error)
         forget_output()
-        code = _complain(message_of(error), error_code)
+        code = _complain(message, error_code)
     sys.exit(code)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import os
@@ -16,9 +17,10 @@ import pytest
 from safetensors.numpy import load_file, save_file
 
 from bert_keras import BertEncoder, MaskedLM, Pretrainer, load_checkpoint, save_checkpoint
+from bert_keras.checkpoints.folders import filled_folder
 from bert_keras.checkpoints.manifest import CONFIG, MANIFEST, WEIGHTS
 from bert_keras.checkpoints.model_card import CARD
-from bert_keras.errors import ArtifactError, NumericError
+from bert_keras.errors import ArtifactError, NumericError, ResourceError
 from tests import contracts
 from tests.contracts import FAMILIES, TINY
 
@@ -349,3 +351,51 @@ def test_outputs_of_an_encoder_are_saved(tmp_path):
     encoder.save_to_preset(tmp_path)
     assert BertEncoder.from_preset(tmp_path).options == encoder.options
     assert not BertEncoder.from_preset(tmp_path, attentions=False).options["attentions"]
+
+
+# === A folder that is filled, or not there ===
+
+
+@pytest.mark.parametrize("is_there", [False, True])
+@pytest.mark.parametrize(
+    ("error", "message"),
+    [
+        (OSError(errno.ENOSPC, "full", "{}/model"), r"new/model: could not be written: No space"),
+        (OSError(errno.EROFS, "only read"), r"new: could not be written: Read-only"),
+        (RuntimeError(f"file 3: {os.strerror(errno.ENOSPC)}"), r"new: could not be written: No s"),
+    ],
+    ids=["named", "without a name", "another library"],
+)
+def test_a_disk_that_refuses_leaves_nothing(
+    error: Exception, message: str, is_there: bool, tmp_path: Path
+) -> None:
+    target = tmp_path / "a" / "new"
+    if is_there:
+        target.mkdir(parents=True)
+    if isinstance(error, OSError) and error.filename:
+        error = OSError(error.errno, error.strerror, str(target / "model"))
+    with pytest.raises(ResourceError, match=message), filled_folder(target):  # noqa: PT012
+        (target / "model").write_text("half")
+        (target / "variables").mkdir()
+        raise error
+    assert list(tmp_path.rglob("*")) == ([tmp_path / "a", target] if is_there else [])
+
+
+def test_other_errors_stay_and_leave_nothing(tmp_path: Path) -> None:
+    for error in (ArtifactError("damaged"), PermissionError(errno.EACCES, "no", "/source/model")):
+        with pytest.raises(type(error)) as caught, filled_folder(tmp_path / "new"):
+            raise error
+        assert caught.value is error
+        assert not (tmp_path / "new").exists()
+    with filled_folder(tmp_path / "new"):
+        assert list((tmp_path / "new").iterdir()) == []
+    assert (tmp_path / "new").is_dir()
+
+
+def test_a_place_that_cannot_be_written_is_refused_first(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with (
+        pytest.raises(ResourceError, match=r"file/new: could not be written: Not a directory"),
+        filled_folder(tmp_path / "file" / "new"),
+    ):
+        pytest.fail("the block is not run")

@@ -268,14 +268,14 @@ def test_all_bad_rows_are_named_together() -> None:
     lines = str(caught.value).split("\n")
     assert lines[0] == "33 errors:"
     assert lines[1] == (
-        "texts: row 1 is missing. Received: None. Drop the rows without a value, or fill them."
+        "texts: row 1 is missing. Received: None. Drop the rows without a value, or fill them. "
+        "The same holds for rows 5, 6 and 28 more."
     )
     assert lines[2] == (
         "texts: row 2 is of type int, not str. Received: 5. Convert it to str, or drop the row."
     )
     assert lines[3].startswith("texts: row 4 is not UTF-8")
-    assert lines[-1] == "and 13 more."
-    assert len(lines) == 22
+    assert len(lines) == 4
 
 
 def test_rows_have_the_names_of_their_places() -> None:

@@ -15,7 +15,6 @@ from bert_keras.data import (
     read_table,
     tag_examples,
 )
-from bert_keras.data.columns import ErrorCollector
 from bert_keras.data.text_classification import targets_of
 from bert_keras.errors import DataError
 from tests.tables import rows_of
@@ -25,47 +24,6 @@ def _file(folder: Path, name: str, text: str) -> Path:
     path = folder / name
     path.write_text(text, encoding="utf-8")
     return path
-
-
-def test_none() -> None:
-    with ErrorCollector().whole() as errors:
-        pass
-    assert not errors
-    errors.check()
-
-
-def test_one_is_told_as_it_is() -> None:
-    error = DataError("a:1: no text.")
-    with pytest.raises(DataError) as found, ErrorCollector().whole() as errors, errors.row():
-        raise error
-    assert found.value is error
-
-
-def test_many_are_counted() -> None:
-    errors = ErrorCollector()
-    for number in range(1, 1_501):
-        errors.add(DataError(f"a:{number}: no text."))
-    with pytest.raises(DataError) as found:
-        errors.check()
-    lines = str(found.value).splitlines()
-    assert lines[:2] == ["1,500 errors:", "a:1: no text."]
-    assert lines[20:] == ["a:20: no text.", "and 1,480 more."]
-
-
-def test_what_ends_the_reading_comes_last() -> None:
-    with pytest.raises(DataError) as found, ErrorCollector().whole() as errors:  # noqa: PT012
-        errors.add(DataError("a:1: no text."))
-        raise DataError("a:9: NUL")
-    assert str(found.value) == "2 errors:\na:1: no text.\na:9: NUL"
-
-
-def test_other_errors_are_not_gathered() -> None:
-    with (
-        pytest.raises(ValueError, match="an argument"),
-        ErrorCollector().whole() as errors,
-        errors.row(),
-    ):
-        raise ValueError("an argument")
 
 
 def test_a_table(tmp_path: Path) -> None:

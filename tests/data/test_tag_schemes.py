@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bert_keras.data.columns import ErrorCollector
+from bert_keras.data.source_files import ErrorCollector
 from bert_keras.data.tag_schemes import SCHEMES, detect_scheme, from_bio, to_bio
 from bert_keras.errors import DataError
 

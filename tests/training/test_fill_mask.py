@@ -86,6 +86,25 @@ def test_lines_that_cannot_be_used(saved_model, monkeypatch, capsys, stdin, mess
     assert message in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("count", [1, 2])
+def test_a_mask_that_is_cut_off(count, monkeypatch, capsys):
+    """The other texts are answered before the error."""
+
+    def fill(texts):
+        return {**FILLS, "mask_count": np.array([1, 0] + [0] * (len(texts) - 2), np.int32)}
+
+    monkeypatch.setattr(fill_mask, "load", lambda *_, **__: fill)
+    tokens, scores = (np.repeat(FILLS[name], 2, axis=0) for name in ("tokens", "scores"))
+    monkeypatch.setitem(FILLS, "tokens", tokens)
+    monkeypatch.setitem(FILLS, "scores", scores)
+    assert run(["folder", "a [MASK]", *["b" * 100 + " [MASK]"] * count], monkeypatch) == 3
+    printed = capsys.readouterr()
+    assert "capital" in printed.out
+    assert "error: the length limit of the model cuts off a [MASK] of the text 'bbb" in printed.err
+    assert (" and 1 more" in printed.err) is (count == 2)
+    assert "larger --max-length" in printed.err
+
+
 def test_a_model_that_does_something_else(saved_model, monkeypatch, capsys):
     assert run([f"{saved_model}/vectors", "[MASK]"], monkeypatch) == 4
     assert "Received: ['sentence_vector']" in capsys.readouterr().err

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from bert_keras.errors import ArtifactError, UsageError
+from bert_keras.training import finetuned_model
 from bert_keras.training.finetuned_model import open_finetuned, require_apart
 from bert_keras.training.run_folder import QUICKTEST
 
@@ -22,7 +23,8 @@ def test_a_run_brings_its_values(finetuned: Callable[[str], Path]) -> None:
     opened = _open(
         finetuned("text_classification"), "data=x", "max_length=16", "precision=mixed_bfloat16"
     )
-    assert opened.program_values == {"data": "x", "out": "", "device": ""}
+    of_weights = finetuned_model._WEIGHTS
+    assert opened.program_values == {"data": "x", "out": "", "device": ""} | of_weights
     assert (opened.recipe.text, opened.recipe.max_length) == ("text", 16)
     assert opened.predictor.max_length == 16
     assert opened.predictor.encoder.dtype_policy.name == "mixed_bfloat16"

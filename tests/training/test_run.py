@@ -41,6 +41,11 @@ def program(arguments):
             print(number)
     if what == "keras":
         print("keras" in sys.modules or "tensorflow" in sys.modules)
+    if what == "warn":
+        from bert_keras.data import long_texts
+
+        long_texts.warn("two texts are cut")
+        return
     if what == "full":
         raise OSError(28, "No space left on device", "report.md")
     if what == "backend":
@@ -66,9 +71,11 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def _start(program: Path, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+def _start(
+    program: Path, *arguments: str, warnings: str = "error", **environment: str
+) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-W", "error", str(program), *arguments],
+        [sys.executable, "-W", warnings, str(program), *arguments],
         capture_output=True,
         text=True,
         env={**os.environ, "PYTHONPATH": str(_ROOT), "BERT_KERAS_TRACEBACK": "", **environment},
@@ -104,6 +111,17 @@ def test_interruption_and_memory(program: Path, what: str, code: int, message: s
     assert (done.returncode, done.stderr) == (code, message)
 
 
+def test_a_warning_of_this_package_is_a_note(program: Path) -> None:
+    done = _start(program, "warn", warnings="default")
+    assert (done.returncode, done.stderr) == (0, "note: two texts are cut\n")
+
+
+def test_a_warning_can_be_an_error(program: Path) -> None:
+    done = _start(program, "warn")
+    assert done.returncode == 1
+    assert done.stderr.endswith("UserWarning: two texts are cut\n")
+
+
 def test_a_backend_that_is_not_there(program: Path) -> None:
     done = _start(program, "backend")
 
@@ -132,7 +150,9 @@ def test_output_that_is_full(program: Path) -> None:
             check=False,
         )
     assert done.returncode == 5
-    assert done.stderr.startswith("error: [Errno 28] No space left on device\n")
+    assert done.stderr.startswith(
+        "error: standard output cannot be written: No space left on device."
+    )
     assert done.stderr.count("\n") == 2
 
 
