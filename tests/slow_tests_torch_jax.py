@@ -53,7 +53,7 @@ TORCH: Tests = {
             *("wiki_mini-False", "zh_mini-False"),
         )
     },
-    # A browser opens a page for each case. tests/serving/page/test_page_served.py has the same tests.
+    # A browser opens a page for each case. test_page_served.py has the same tests.
     "tests/serving/page/test_page.py": {},
     "tests/serving/page/test_page_requests.py": {
         "test_an_error_of_the_server": ("429-headers2-busy", "503-headers4-not ready"),
