@@ -107,6 +107,8 @@ class Finder:
         if name == sys.argv[1]:
             signal.raise_signal(signal.SIGINT)
 
+# The children of a background job ignore the signal.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 sys.meta_path.insert(0, Finder())
 runpy.run_module(sys.argv[2], run_name="__main__")
 """

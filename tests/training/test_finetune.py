@@ -115,8 +115,8 @@ def test_all_seeds_fail(finetuning, tmp_path: Path, call: Callable) -> None:
 BAD = [
     (("train=nowhere.tsv",), 3, r"nowhere\.tsv"),
     (("train=rows.xyz",), 2, "the ending '.xyz' stands for no known format"),
-    (("train=rows.jsonl", "label=gold"), 3, "rows.jsonl:1: no key 'gold'"),
-    (("train=bad.jsonl",), 3, "bad.jsonl:1: not JSON"),
+    (("train=rows.jsonl", "label=gold"), 3, "rows.jsonl: lines 1, 2, 3 and 1 more: no key 'gold'"),
+    (("train=bad.jsonl",), 3, "bad.jsonl:2: neither JSON nor lines of JSON"),
     (("train=rows.jsonl", "labels=a,c"), 3, "unknown label 'b'. The labels are a, c"),
     (("train=rows.jsonl", "encoder=nowhere"), 4, "nowhere"),
     (("epochs=ten",), 2, "epochs must be a whole number. Received: 'ten'"),
