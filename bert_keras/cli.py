@@ -168,8 +168,6 @@ def convert(
     from bert_keras.predictor import PredictorConfig, read_predictor_config, write_predictor_config
 
     escaping.require_utf8(target, "The folder")
-    if target.exists() and (not target.is_dir() or any(target.iterdir())):
-        raise UsageError(f"{target}: exists already and is not overwritten. Name another folder.")
     write = folders.writer_of(format)  # raises an error for a wrong format before the model is read
     load = BertEncoder.from_preset if encoder else load_checkpoint
     keeps_settings = (

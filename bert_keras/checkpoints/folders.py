@@ -169,8 +169,11 @@ def filled_folder(path: Path) -> Iterator[None]:
     If the block fails, what it has written and the folders that were made are removed.
 
     Raises:
+        UsageError: if the folder has files, or is a file.
         ResourceError: if the folder cannot be written, or the disk is full.
     """
+    if path.exists() and (not path.is_dir() or any(path.iterdir())):
+        raise UsageError(f"{path}: exists already and is not overwritten. Name another folder.")
     made = [folder for folder in (path, *path.parents) if not folder.exists()]
     try:
         path.mkdir(parents=True, exist_ok=True)

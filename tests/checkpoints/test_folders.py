@@ -20,7 +20,7 @@ from bert_keras import BertEncoder, MaskedLM, Pretrainer, load_checkpoint, save_
 from bert_keras.checkpoints.folders import filled_folder
 from bert_keras.checkpoints.manifest import CONFIG, MANIFEST, WEIGHTS
 from bert_keras.checkpoints.model_card import CARD
-from bert_keras.errors import ArtifactError, NumericError, ResourceError
+from bert_keras.errors import ArtifactError, NumericError, ResourceError, UsageError
 from tests import contracts
 from tests.contracts import FAMILIES, TINY
 
@@ -399,3 +399,13 @@ def test_a_place_that_cannot_be_written_is_refused_first(tmp_path: Path) -> None
         filled_folder(tmp_path / "file" / "new"),
     ):
         pytest.fail("the block is not run")
+
+
+def test_a_folder_with_files_is_left_alone(tmp_path: Path) -> None:
+    mine = tmp_path / "full" / "mine"
+    mine.parent.mkdir()
+    mine.write_text("kept")
+    for target in (mine.parent, mine):
+        with pytest.raises(UsageError, match="is not overwritten"), filled_folder(target):
+            pytest.fail("the block is not run")
+    assert mine.read_text() == "kept"
