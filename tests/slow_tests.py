@@ -11,7 +11,7 @@ from tests.slow_tests_torch_jax import JAX, TORCH, Tests
 # These tests run the same Python code on every backend. PyTorch compiles nothing, so it runs all of
 # them but those in `TORCH`. On TensorFlow, the remaining tests still run 99.5 % of the library's
 # lines that all of these run together (16,586 of 16,674, measured with coverage.py, 2026-11-28).
-# Since then `.ci/run` leaves out plans of runs, and programs that only read a run.
+# Since then `.ci/run` leaves out more, such as plans of runs, and programs that only read a run.
 _ON_PYTORCH_ALONE: Tests = {
     "tests/benchmarks/test_contest_untuned.py": {"test_what_keras_reads_is_not_tuned": ()},
     "tests/benchmarks/test_d2l.py": {"test_a_quick_run": (), "test_every_weight_learns": ()},
