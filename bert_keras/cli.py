@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import os
-import shutil
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -174,15 +173,15 @@ def convert(
         format == "hugging_face" and not encoder
     )  # other formats have no predictor settings
     config = read_predictor_config(source) if keeps_settings else PredictorConfig()
-    with folders.filled_folder(target), _progress():
+    with folders.staging_folder(target) as folder, _progress():
         model: Any = load(
             source, allow_pickle=allow_pickle, trust=trust, variant=variant, averages=averages
         )
-        write(model, target)
+        write(model, folder)
+    told = [f"{target}: a {type(model).__name__} of {model.count_params():,} parameters"]
+    steps = [Step("tokenizer", lambda _: told.append(_copy_tokenizer(source, target, format)))]
     if format == folders.OUR_FORMAT:
-        _write_card(source, target, model, config)
-    typer.echo(f"{target}: a {type(model).__name__} of {model.count_params():,} parameters")
-    steps = [Step("tokenizer", lambda _: _copy_tokenizer(source, target, format))]
+        steps.append(Step("README.md", lambda _: _write_card(source, target, model, config)))
     if config != PredictorConfig():
         steps.append(Step("predictor.json", lambda _: write_predictor_config(target, config)))
     try:
@@ -192,6 +191,7 @@ def convert(
     except Exception as error:
         error.add_note(f"{target}: the model is written and whole. {_AGAIN}")
         raise
+    typer.echo("\n".join(told))
 
 
 def _write_card(source: str, target: Path, model: Any, config: Any) -> None:
@@ -206,10 +206,10 @@ def _write_card(source: str, target: Path, model: Any, config: Any) -> None:
     write_model_card(target, model, tokenizer=tokenizer, config=config, card=card)
 
 
-def _copy_tokenizer(source: str, target: Path, format: str) -> None:  # noqa: A002
-    """Copy the tokenizer and print the names of its files."""
+def _copy_tokenizer(source: str, target: Path, format: str) -> str:  # noqa: A002
+    """Copy the tokenizer; return a line with the names of its files."""
     result = _tokenizer_files(presets.resolve_handle(source, KNOWN), target, format)
-    typer.echo(f"Tokenizer: {result}")
+    return f"Tokenizer: {result}"
 
 
 def _tokenizer_files(source: Path, target: Path, format: str) -> str:  # noqa: A002
@@ -243,7 +243,8 @@ def _tokenizer_files(source: Path, target: Path, format: str) -> str:  # noqa: A
         names = [name for name in FILES if (target / name).is_file()]
     else:
         for name in names:
-            shutil.copyfile(inner / name, target / name)
+            with file_io.new_file(target / name) as copy:
+                copy.write((inner / name).read_bytes())
     return ", ".join(names)
 
 

@@ -7,7 +7,6 @@ other libraries can open them. A third file, `bert_keras.json`, holds what only 
 
 from __future__ import annotations
 
-import errno
 import os
 import shutil
 import tempfile
@@ -158,62 +157,79 @@ def writer_of(format: str) -> Callable[[Any, Path], None]:  # noqa: A002
     return _FORMATS[format]
 
 
-_FULL = tuple(os.strerror(number) for number in (errno.ENOSPC, errno.EDQUOT))
+_TRIED = 1 << 20  # bytes of a trial file
 
 
 @contextmanager
-def filled_folder(path: Path) -> Iterator[None]:
-    """Create a folder for a model that is read and written in the block.
+def staging_folder(path: Path) -> Iterator[Path]:
+    """Yield a temporary folder in `path` for a model that is read and written in the block.
 
-    The folder may exist if it is empty. A trial file shows before the block that it can be written.
-    If the block fails, what it has written and the folders that were made are removed.
+    At the end of the block its entries move to `path`. It is created before the block, so a place
+    that cannot be written is refused before a model is read. If the block fails, it is removed,
+    with the folders that were made for it, and nothing else.
 
     Raises:
-        UsageError: if the folder has files, or is a file.
-        ResourceError: if the folder cannot be written, or the disk is full.
+        UsageError: if `path` is a file, or has entries before or after the block.
+        ResourceError: if `path` cannot be written, or the disk is full.
     """
     if path.exists() and (not path.is_dir() or any(path.iterdir())):
-        raise UsageError(f"{path}: exists already and is not overwritten. Name another folder.")
+        raise _not_empty(path)
+    path = path.resolve()  # a link may lead to a folder that is not there yet
     made = [folder for folder in (path, *path.parents) if not folder.exists()]
+    staging = None
     try:
-        path.mkdir(parents=True, exist_ok=True)
-        _try_writing(path)
-        yield
+        try:
+            path.mkdir(parents=True, exist_ok=True)
+            staging = Path(tempfile.mkdtemp(prefix=".tmp-", dir=path))
+        except OSError as error:
+            raise ResourceError(f"{path}: could not be written: {error.strerror}.") from error
+        yield staging
+        if [entry.name for entry in path.iterdir()] != [staging.name]:
+            raise _not_empty(path)
+        for entry in staging.iterdir():
+            entry.rename(path / entry.name)
+        staging.rmdir()
     except BaseException as error:
-        with suppress(OSError):  # a file is in the place of the folder
-            for entry in path.iterdir():
-                shutil.rmtree(entry) if entry.is_dir() else entry.unlink()
+        refusal = _refusal(error, staging, path) if staging else ""
+        if staging:
+            shutil.rmtree(staging, ignore_errors=True)
         for folder in made:
             with suppress(OSError):  # another process has written there
                 folder.rmdir()
-        if refusal := _refusal(error, path):
+        if refusal:
             raise ResourceError(refusal) from error
         raise
 
 
-def _try_writing(folder: Path) -> None:
-    """Write a file without a name into a folder; an `OSError` names the folder."""
-    try:
-        with tempfile.TemporaryFile(dir=folder) as trial:
-            trial.write(b"\n")
-            trial.flush()
-    except OSError as error:
-        error.filename = str(folder)
-        raise
+def _not_empty(path: Path) -> UsageError:
+    """Return the error about a folder that has entries, or a file."""
+    return UsageError(f"{path}: exists already and is not overwritten. Name another folder.")
 
 
-def _refusal(error: BaseException, path: Path) -> str:
-    """Return the message about a folder that cannot be written; "" for another error.
+def _refusal(error: BaseException, staging: Path, path: Path) -> str:
+    """Return the message about a disk that refuses to be written; "" if that is not the reason.
 
-    Libraries such as TensorFlow and h5py report a full disk in errors of their own.
+    Libraries such as TensorFlow and h5py report a full disk in errors of their own, or without the
+    name of a file. So a small file is written as a trial.
     """
-    name, reason = path, next((text for text in _FULL if text in str(error)), "")
-    if isinstance(error, OSError) and exit_code_of(error):
-        name, reason = Path(os.fsdecode(error.filename or path)), os.strerror(error.errno or 0)
-        if name != path and path not in name.parents and name not in path.parents:
+    if isinstance(error, OSError) and error.filename and exit_code_of(error):
+        name = os.fsdecode(error.filename)
+        if not Path(name).is_relative_to(staging):
             return ""  # such as a file of the source that cannot be read
-    cure = "Make room, or choose another folder." if reason in _FULL else "Choose another folder."
-    return f"{name}: could not be written: {reason}. {cure}" if reason else ""
+        name = name.replace(str(staging), str(path))
+        return f"{name}: could not be written: {error.strerror}. {_ROOM}"
+    if not isinstance(error, Exception) or hasattr(error, "exit_code"):
+        return ""
+    try:
+        with tempfile.TemporaryFile(dir=staging) as trial:
+            trial.write(bytes(_TRIED))
+            trial.flush()
+    except OSError as refused:
+        return f"{path}: could not be written: {refused.strerror}. {_ROOM}"
+    return ""
+
+
+_ROOM = "Make room, or choose another folder."
 
 
 def load_encoder(

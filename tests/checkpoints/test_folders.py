@@ -17,7 +17,7 @@ import pytest
 from safetensors.numpy import load_file, save_file
 
 from bert_keras import BertEncoder, MaskedLM, Pretrainer, load_checkpoint, save_checkpoint
-from bert_keras.checkpoints.folders import filled_folder
+from bert_keras.checkpoints.folders import staging_folder
 from bert_keras.checkpoints.manifest import CONFIG, MANIFEST, WEIGHTS
 from bert_keras.checkpoints.model_card import CARD
 from bert_keras.errors import ArtifactError, NumericError, ResourceError, UsageError
@@ -353,50 +353,90 @@ def test_outputs_of_an_encoder_are_saved(tmp_path):
     assert not BertEncoder.from_preset(tmp_path, attentions=False).options["attentions"]
 
 
-# === A folder that is filled, or not there ===
+# === A folder that becomes whole, or is not there ===
 
 
 @pytest.mark.parametrize("is_there", [False, True])
 @pytest.mark.parametrize(
-    ("error", "message"),
+    ("full", "name", "message"),
     [
-        (OSError(errno.ENOSPC, "full", "{}/model"), r"new/model: could not be written: No space"),
-        (OSError(errno.EROFS, "only read"), r"new: could not be written: Read-only"),
-        (RuntimeError(f"file 3: {os.strerror(errno.ENOSPC)}"), r"new: could not be written: No s"),
+        (False, "model", r"new/model: could not be written: No space"),
+        (True, None, r"new: could not be written: No space"),
     ],
-    ids=["named", "without a name", "another library"],
 )
 def test_a_disk_that_refuses_leaves_nothing(
-    error: Exception, message: str, is_there: bool, tmp_path: Path
+    full: bool,
+    name: str | None,
+    message: str,
+    is_there: bool,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    """Of an error without the name of a file, such as that of another library, a trial tells."""
     target = tmp_path / "a" / "new"
     if is_there:
         target.mkdir(parents=True)
-    if isinstance(error, OSError) and error.filename:
-        error = OSError(error.errno, error.strerror, str(target / "model"))
-    with pytest.raises(ResourceError, match=message), filled_folder(target):  # noqa: PT012
-        (target / "model").write_text("half")
-        (target / "variables").mkdir()
-        raise error
+
+    def refuse(**_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with pytest.raises(ResourceError, match=message), staging_folder(target) as folder:  # noqa: PT012
+        (folder / "model").write_text("half")
+        (folder / "variables").mkdir()
+        if full:
+            monkeypatch.setattr("tempfile.TemporaryFile", refuse)
+            raise RuntimeError("file 3 was not written")
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(folder / f"{name}"))
     assert list(tmp_path.rglob("*")) == ([tmp_path / "a", target] if is_there else [])
 
 
 def test_other_errors_stay_and_leave_nothing(tmp_path: Path) -> None:
-    for error in (ArtifactError("damaged"), PermissionError(errno.EACCES, "no", "/source/model")):
-        with pytest.raises(type(error)) as caught, filled_folder(tmp_path / "new"):
+    for error in (
+        ArtifactError("damaged"),
+        OSError(errno.ENOSPC, "the cache is full"),
+        PermissionError(errno.EACCES, "no", str(tmp_path / "source")),
+        KeyboardInterrupt(),
+    ):
+        with pytest.raises(type(error)) as caught, staging_folder(tmp_path / "new"):
             raise error
         assert caught.value is error
-        assert not (tmp_path / "new").exists()
-    with filled_folder(tmp_path / "new"):
-        assert list((tmp_path / "new").iterdir()) == []
-    assert (tmp_path / "new").is_dir()
+        assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("kind", ["new", "empty", "link", "dangling link"])
+def test_a_folder_is_filled(kind: str, tmp_path: Path) -> None:
+    target = tmp_path / "target"
+    if kind == "empty":
+        target.mkdir()
+    if kind == "link":
+        (tmp_path / "real").mkdir()
+    if "link" in kind:
+        target.symlink_to(tmp_path / "real")
+    with staging_folder(target) as folder:
+        assert list(folder.iterdir()) == []
+        (folder / "model").write_text("whole")
+        (folder / "variables").mkdir()
+    assert sorted(path.name for path in target.iterdir()) == ["model", "variables"]
+    assert target.is_symlink() is ("link" in kind)
+
+
+def test_what_others_write_in_the_meantime_is_kept(tmp_path: Path) -> None:
+    for error in (None, ArtifactError("damaged")):
+        target = tmp_path / f"{error}"
+        with pytest.raises((UsageError, ArtifactError)), staging_folder(target) as folder:  # noqa: PT012
+            (folder / "model").write_text("ours")
+            (target / "model").write_text("theirs")
+            if error:
+                raise error
+        assert [path.name for path in target.iterdir()] == ["model"]
+        assert (target / "model").read_text() == "theirs"
 
 
 def test_a_place_that_cannot_be_written_is_refused_first(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with (
         pytest.raises(ResourceError, match=r"file/new: could not be written: Not a directory"),
-        filled_folder(tmp_path / "file" / "new"),
+        staging_folder(tmp_path / "file" / "new"),
     ):
         pytest.fail("the block is not run")
 
@@ -406,6 +446,6 @@ def test_a_folder_with_files_is_left_alone(tmp_path: Path) -> None:
     mine.parent.mkdir()
     mine.write_text("kept")
     for target in (mine.parent, mine):
-        with pytest.raises(UsageError, match="is not overwritten"), filled_folder(target):
+        with pytest.raises(UsageError, match="is not overwritten"), staging_folder(target):
             pytest.fail("the block is not run")
     assert mine.read_text() == "kept"
