@@ -195,7 +195,9 @@ def _show_warning(message: Warning | str, *place: Any, **options: Any) -> None:
     while frame is not None and frame.f_globals.get("__name__") in ("warnings", "_py_warnings"):
         frame = frame.f_back
     caller = frame.f_globals.get("__name__", "") if frame is not None else ""
-    if caller.partition(".")[0] == __name__.partition(".")[0]:
+    # NumPy's compiled functions warn of numbers in the line that calls them.
+    is_of_numpy = isinstance(message, RuntimeWarning)
+    if caller.partition(".")[0] == __name__.partition(".")[0] and not is_of_numpy:
         print(f"note: {message}", file=sys.stderr)
     else:
         _others[0](message, *place, **options)

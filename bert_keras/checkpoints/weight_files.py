@@ -93,7 +93,7 @@ def find(directory: Path, *, allow_pickle: bool = False, variant: str | None = N
         raise ArtifactError(
             f"{there[0]}: a pickle, which can run code when it is read. Take a {WEIGHTS} where "
             f"there is one{others}, or read it with PyTorch's `weights_only`: allow_pickle=True. "
-            + converted("--allow-pickle")
+            + in_a_shell("--allow-pickle")
         )
     raise ArtifactError(_nothing(directory, variant))
 
@@ -189,7 +189,7 @@ def _nothing(directory: Path, variant: str | None) -> str:
         return foreign
     return (
         f"{file_io.missing_file(directory / WEIGHTS)} A repository that has only a {PICKLE} "
-        f"opens with allow_pickle=True. {converted('--allow-pickle')}"
+        f"opens with allow_pickle=True. {in_a_shell('--allow-pickle')}"
     )
 
 

@@ -103,7 +103,7 @@ def _cosines(examples: Texts, max_score: float) -> np.ndarray:
     if len(cosines) >= _ENOUGH and highest <= _LOW:
         warn(
             f"The highest of {len(cosines):,} scores is {highest * max_score:g}, far below "
-            f"max_score={max_score:g}. If the scale ends there, pass "
-            f"max_score={highest * max_score:g}: scores divided by the highest one are learned."
+            f"max_score={max_score:g}. Scores are learned as shares of max_score: pass the end of "
+            "their scale, such as max_score=1."
         )
     return cosines

@@ -31,6 +31,7 @@ from bert_keras.training.best_checkpoint import (
 from bert_keras.training.finetune_data import Data
 from bert_keras.training.finetune_recipe import FinetuneRecipe
 from bert_keras.training.finetune_seed import open_best
+from bert_keras.training.overrides import with_changes
 from bert_keras.training.plots import (
     confusion_picture,
     curve_picture,
@@ -76,7 +77,7 @@ def finish(
             "",
             *_failures(results),
             *(grid.lines(()) if grid else ()),
-            *_settings(folder.values(recipe), data, results, command),
+            *_settings(with_changes(folder.values(recipe), folder.run), data, results, command),
         ]
         file_io.write_text(folder.report, "\n".join([*lines, ""]))
         return
@@ -333,7 +334,8 @@ def _report(trained: _Trained) -> list[str]:
         lines += length_lines(trained.lengths, recipe.max_length, trained.folder.lengths.name)
         if recipe.long_texts == "windows":
             lines += ["", f"Longer texts are read in windows of {recipe.max_length} tokens."]
-    return lines + _settings(trained.folder.values(recipe), data, good, trained.command)
+    settings = with_changes(trained.folder.values(recipe), trained.folder.run)
+    return lines + _settings(settings, data, good, trained.command)
 
 
 def _title(recipe: FinetuneRecipe) -> str:

@@ -215,6 +215,12 @@ def entry(step: Any, changes: Sequence[Change]) -> dict[str, Any]:
     return {"step": step, **{change.name: [change.then, change.now] for change in changes}}
 
 
+def with_changes(values: Mapping[str, Any], run: Path) -> dict[str, Any]:
+    """Return a run's values for its report; `override` has the changes that run.json lists."""
+    entries = file_io.read_object(run).get(KEY, ()) if run.exists() else ()
+    return {**values, "override": "; ".join(notes(entries))}
+
+
 def notes(entries: Sequence[Mapping[str, Any]]) -> list[str]:
     """Return a line for each entry of run.json, for reports and the display."""
     lines = []

@@ -25,6 +25,7 @@ from bert_keras.predictor import Predictor
 from bert_keras.resume import MetricsLog
 from bert_keras.tokenizers import Tokenizer
 from bert_keras.training import machine, pretrain_setup
+from bert_keras.training.overrides import with_changes
 from bert_keras.training.pretrain_recipe import PretrainRecipe
 from bert_keras.training.pretrain_setup import (
     TrainingCorpora,
@@ -294,7 +295,7 @@ def examine(
         machine=machine.facts(),
         settings={
             name: value
-            for name, value in recipe.values().items()
+            for name, value in with_changes(recipe.values(), folder.run).items()
             # A prepared corpus was made with values of its own.
             if name == "corpus" or not (corpora.is_prepared and name in TEXT_VALUES)
         },

@@ -89,9 +89,7 @@ def test_scores_far_below_the_highest_one_are_said() -> None:
     """A recipe for scores from 0 to 5 with data from 0 to 1 learns that no texts are alike."""
     scores = [0.0, 0.25, 1.0, 0.5] * 5
     texts = Texts(FIRST[:1] * 20, SECOND[:1] * 20, scores)
-    with pytest.warns(
-        UserWarning, match=r"highest of 20 scores is 1, .*max_score=5\. .*max_score=1:"
-    ):
+    with pytest.warns(UserWarning, match=r"highest of 20 scores is 1, .*max_score=5\."):
         pair_examples(TOKENIZER, texts, "similarity", max_score=5.0)
     pair_examples(TOKENIZER, texts, "similarity", max_score=1.0)  # a warning would be an error
     few = Texts(FIRST, SECOND, [0.1, 0.2, 0.0])

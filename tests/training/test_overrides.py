@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import pytest
 
 from bert_keras.errors import UsageError
 from bert_keras.training.finetune_recipe import FinetuneRecipe
-from bert_keras.training.overrides import Change, entry, notes, overridden
+from bert_keras.training.overrides import Change, entry, notes, overridden, with_changes
 from bert_keras.training.pretrain_recipe import PretrainRecipe
 from bert_keras.training.recipe_base import rules_of
 from bert_keras.training.run_folder import FinetuneFolder, PretrainFolder
@@ -45,3 +48,12 @@ def test_lines_about_changes() -> None:
 def test_seeds_with_the_same_step_are_named_together() -> None:
     known = {"step": {"seed-0": 72, "seed-1": 72, "seed-2": 30}, "epochs": [3, 4]}
     assert notes([known]) == ["after step 72 (seeds 0, 1), 30 (seed 2): epochs 3 became 4"]
+
+
+def test_a_report_has_the_changes(tmp_path: Path) -> None:
+    run = tmp_path / "run.json"
+    assert with_changes({"steps": 8, "override": "steps"}, run) == {"steps": 8, "override": ""}
+    changes = [entry(5, [Change("steps", 6, 7)]), entry(7, [Change("steps", 7, 8)])]
+    run.write_text(json.dumps({"overrides": changes}))
+    told = "after step 5: steps 6 became 7; after step 7: steps 7 became 8"
+    assert with_changes({"steps": 8}, run) == {"steps": 8, "override": told}
