@@ -158,22 +158,21 @@ def writer_of(format: str) -> Callable[[Any, Path], None]:  # noqa: A002
 
 
 _TRIED = 1 << 20  # bytes of a trial file
+_CURE = "Make room, or choose another folder."
 
 
 @contextmanager
 def staging_folder(path: Path) -> Iterator[Path]:
     """Yield a temporary folder in `path` for a model that is read and written in the block.
 
-    At the end of the block its entries move to `path`. It is created before the block, so a place
-    that cannot be written is refused before a model is read. If the block fails, it is removed,
-    with the folders that were made for it, and nothing else.
+    At the end of the block its entries move to `path`. A place that cannot be written is refused
+    before the block. If the block fails, only what it has made is removed.
 
     Raises:
         UsageError: if `path` is a file, or has entries before or after the block.
         ResourceError: if `path` cannot be written, or the disk is full.
     """
-    if path.exists() and (not path.is_dir() or any(path.iterdir())):
-        raise _not_empty(path)
+    _require_only([], path)
     path = path.resolve()  # a link may lead to a folder that is not there yet
     made = [folder for folder in (path, *path.parents) if not folder.exists()]
     staging = None
@@ -184,8 +183,7 @@ def staging_folder(path: Path) -> Iterator[Path]:
         except OSError as error:
             raise ResourceError(f"{path}: could not be written: {error.strerror}.") from error
         yield staging
-        if [entry.name for entry in path.iterdir()] != [staging.name]:
-            raise _not_empty(path)
+        _require_only([staging], path)
         for entry in staging.iterdir():
             entry.rename(path / entry.name)
         staging.rmdir()
@@ -201,23 +199,23 @@ def staging_folder(path: Path) -> Iterator[Path]:
         raise
 
 
-def _not_empty(path: Path) -> UsageError:
-    """Return the error about a folder that has entries, or a file."""
-    return UsageError(f"{path}: exists already and is not overwritten. Name another folder.")
+def _require_only(entries: list[Path], path: Path) -> None:
+    """Raise `UsageError` if a folder has other entries than these, or is a file."""
+    if path.exists() and (not path.is_dir() or [*path.iterdir()] != entries):
+        raise UsageError(f"{path}: exists already and is not overwritten. Name another folder.")
 
 
 def _refusal(error: BaseException, staging: Path, path: Path) -> str:
-    """Return the message about a disk that refuses to be written; "" if that is not the reason.
+    """Return the message about a disk that refuses to be written; "" for other errors.
 
-    Libraries such as TensorFlow and h5py report a full disk in errors of their own, or without the
-    name of a file. So a small file is written as a trial.
+    Some libraries report a full disk in errors of their own. So a small file is written as a trial.
     """
     if isinstance(error, OSError) and error.filename and exit_code_of(error):
         name = os.fsdecode(error.filename)
         if not Path(name).is_relative_to(staging):
             return ""  # such as a file of the source that cannot be read
         name = name.replace(str(staging), str(path))
-        return f"{name}: could not be written: {error.strerror}. {_ROOM}"
+        return f"{name}: could not be written: {error.strerror}. {_CURE}"
     if not isinstance(error, Exception) or hasattr(error, "exit_code"):
         return ""
     try:
@@ -225,11 +223,8 @@ def _refusal(error: BaseException, staging: Path, path: Path) -> str:
             trial.write(bytes(_TRIED))
             trial.flush()
     except OSError as refused:
-        return f"{path}: could not be written: {refused.strerror}. {_ROOM}"
+        return f"{path}: could not be written: {refused.strerror}. {_CURE}"
     return ""
-
-
-_ROOM = "Make room, or choose another folder."
 
 
 def load_encoder(

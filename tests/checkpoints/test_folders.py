@@ -372,7 +372,7 @@ def test_a_disk_that_refuses_leaves_nothing(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Of an error without the name of a file, such as that of another library, a trial tells."""
+    """A trial tells the reason of an error without the name of a file."""
     target = tmp_path / "a" / "new"
     if is_there:
         target.mkdir(parents=True)
