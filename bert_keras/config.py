@@ -8,16 +8,11 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Mapping
-from numbers import Integral, Real
 from pathlib import Path
 from typing import Any
 
 from bert_keras import file_io
-
-FAMILIES = ("bert", "roberta", "distilbert", "albert", "electra")
-POSITION_EMBEDDINGS = ("absolute", "sinusoidal", "relative_key", "relative_key_query")
-BLOCKS = ("post_norm",)
-ACTIVATIONS = ("gelu", "gelu_tanh", "relu", "silu", "tanh")
+from bert_keras.config_checks import DISENTANGLED, ROTARY, checked, is_whole
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -42,16 +37,49 @@ class BertConfig:
         position_offset: number of unused rows before the first position (RoBERTa: 2).
         position_embedding: "absolute" for a learned table; "sinusoidal" for a fixed one (Vaswani et
             al., 2017, §3.5); "relative_key" or "relative_key_query" for learned distances within
-            the attention (Shaw et al., 2018; Huang et al., 2020, methods 2 and 4).
+            the attention (Shaw et al., 2018; Huang et al., 2020, methods 2 and 4); "none" where
+            only `attention_positions` has positions, or nothing has.
+        attention_positions: positions within the attention, also beside a table: "none"; "rotary"
+            turns queries and keys, of which each number is paired with one half a head away, or
+            with "rotary_interleaved" with the next one (Su et al., 2021); "alibi" subtracts the
+            distance times a slope for each head (Press et al., 2022); "buckets" adds a learned
+            number for each head and range of distances (Raffel et al., 2020, §2.1);
+            "disentangled" adds products of tokens with learned vectors of distances (He et al.,
+            2021), which "disentangled_shared" projects by the kernels of queries and keys.
+        rotary_base: base of the rotation rates. The larger it is, the farther a head can look.
+        local_rotary_base: the same for layers with a `window`; None for `rotary_base`.
+        position_buckets: number of buckets: of "buckets", or of each sign of "disentangled", where
+            0 gives every distance a vector of its own.
+        max_distance: distance from which on all have the last bucket or vector.
+        position_norm: whether the vectors of distances of "disentangled" are normalised.
+        window: number of tokens to each side to which a token attends in local layers; None where
+            every layer is global.
+        global_every: of this many layers one is global, the others have the `window`.
+        global_offset: number of the first global layer, less than `global_every`.
         pruned_heads: numbers of the removed heads before any was removed: a tuple for each block
             with weights of its own; () for none at all.
         pooler: whether the encoder has a pooler, a dense tanh layer over the output of [CLS].
         activation: activation of the feed-forward layers and the MLM head. "gelu" is the exact form
             with erf. "gelu_tanh" is the approximation that Google's first code also calls "gelu".
-        block: kind of transformer blocks, a key of `models.encoder_layers.BLOCKS`.
+        block: kind of transformer blocks, a key of `models.encoder_layers.BLOCKS`: "post_norm"
+            normalises after each residual sum, "pre_norm" before each sublayer and after the last
+            block (Xiong et al., 2020).
+        norm: kind of normalisation: "layer" (Ba et al., 2016), or "rms" without a mean (Zhang &
+            Sennrich, 2019).
+        norm_bias: whether layer normalisations have a bias; "rms" has none.
+        embedding_norm: whether the embeddings are normalised.
+        first_norm: whether the first block of "pre_norm" normalises before its attention.
+        gated: whether the feed-forward layers are gated: the activation of one dense layer
+            multiplies another one (Shazeer, 2020).
+        num_key_value_heads: number of heads of keys and values, each for as many heads of queries;
+            None for `num_heads` (Ainslie et al., 2023).
+        attention_bias: whether the four projections of the attention have biases.
+        intermediate_bias: whether the first dense layers of the feed-forward layers have biases.
+        output_bias: whether the last one has.
         layer_norm_epsilon: number that is added to the variance.
         dropout: dropout rate of the embeddings and of every sublayer's output.
         attention_dropout: dropout rate of the attention probabilities.
+        intermediate_dropout: dropout rate within the feed-forward layers, before the last one.
         initializer_range: standard deviation of new weights (truncated normal).
         family: family whose names are used in checkpoints. It does not affect the computation.
 
@@ -79,41 +107,51 @@ class BertConfig:
     initializer_range: float = 0.02
     block: str = "post_norm"
     family: str = "bert"
+    attention_positions: str = "none"
+    rotary_base: float = 10_000.0
+    local_rotary_base: float | None = None
+    position_buckets: int = 0
+    max_distance: int = 128
+    position_norm: bool = False
+    window: int | None = None
+    global_every: int = 1
+    global_offset: int = 0
+    norm: str = "layer"
+    norm_bias: bool = True
+    embedding_norm: bool = True
+    first_norm: bool = True
+    gated: bool = False
+    num_key_value_heads: int | None = None
+    attention_bias: bool = True
+    intermediate_bias: bool = True
+    output_bias: bool = True
+    intermediate_dropout: float = 0.0
 
     def __post_init__(self) -> None:
         """Fill in sizes that follow from others, and check every value."""
-        if self.embedding_size is None:
-            object.__setattr__(self, "embedding_size", self.hidden_size)
-        if self.num_unique_layers is None:
-            object.__setattr__(self, "num_unique_layers", self.num_layers)
-        for name, most in MOST.items():
-            least = 0 if name in _MAY_BE_ZERO else 1
-            value = _whole(name, getattr(self, name), at_least=least, at_most=most)
-            object.__setattr__(self, name, value)
-        for name in ("dropout", "attention_dropout", "layer_norm_epsilon", "initializer_range"):
-            is_rate = name in ("dropout", "attention_dropout")
-            value = _number(name, getattr(self, name), 0.0, 1.0, inclusive=is_rate)
-            object.__setattr__(self, name, value)
-        if not isinstance(self.pooler, bool):
-            raise ValueError(f"`pooler` must be true or false. Received: pooler={self.pooler!r}")
-        for name, choices in _CHOICES.items():
-            value = getattr(self, name)
-            if not isinstance(value, str) or value not in choices:
+        for name, same in _SAME.items():
+            if getattr(self, name) is None:
+                object.__setattr__(self, name, getattr(self, same))
+        if self.norm == "rms":
+            object.__setattr__(self, "norm_bias", False)
+        for field in dataclasses.fields(self):
+            value = checked(field.name, getattr(self, field.name))
+            object.__setattr__(self, field.name, value)
+        for whole, part in (("hidden_size", "num_heads"), ("num_heads", "num_key_value_heads")):
+            if getattr(self, whole) % getattr(self, part):
                 raise ValueError(
-                    f"`{name}` must be one of {', '.join(choices)}. Received: {name}={value!r:.100}"
+                    f"`{part}` must divide `{whole}`. Received: {whole}={getattr(self, whole)}, "
+                    f"{part}={getattr(self, part)}"
                 )
-        if self.hidden_size % self.num_heads:
-            raise ValueError(
-                "`num_heads` must divide `hidden_size`. "
-                f"Received: hidden_size={self.hidden_size}, num_heads={self.num_heads}"
-            )
         object.__setattr__(self, "pruned_heads", self._checked_heads())
         if self.unique_layers > self.num_layers:
             raise ValueError(
                 "`num_unique_layers` must not exceed `num_layers`. Received: "
                 f"num_unique_layers={self.num_unique_layers}, num_layers={self.num_layers}"
             )
-
+        for problem, is_so in self._contradictions().items():
+            if is_so:
+                raise ValueError(f"{problem}. Received: {self}")
         if self._matrices > _MOST_WEIGHTS:
             raise ValueError(
                 f"The sizes make more than {_MOST_WEIGHTS:,} weights, more than any encoder has. "
@@ -124,8 +162,40 @@ class BertConfig:
     def _matrices(self) -> int:
         """Number of weights in tables and kernels, which are nearly all weights."""
         rows = self.vocab_size + self.position_rows + self.num_segments
-        block = 4 * self.hidden_size**2 + 2 * self.hidden_size * self.intermediate_size
+        parts = 3 if self.gated else 2
+        block = 4 * self.hidden_size**2 + parts * self.hidden_size * self.intermediate_size
         return rows * self.table_size + self.unique_layers * block
+
+    def _contradictions(self) -> dict[str, bool]:
+        """Return sentences on values that do not fit each other, and whether each is the case."""
+        positions, buckets = self.attention_positions, self.position_buckets
+        is_grouped = self.key_value_heads < self.num_heads
+        return {
+            '`attention_positions` must be "none" beside a relative `position_embedding`': (
+                self.has_relative_positions and positions != "none"
+            ),
+            "Rotary positions need heads of an even size": (
+                positions in ROTARY and self.head_size % 2 == 1
+            ),
+            '"buckets" need an even number of `position_buckets`, 4 or more, and a `max_distance` '
+            "above a fourth of it": (
+                positions == "buckets"
+                and (buckets < 4 or buckets % 2 == 1 or self.max_distance <= buckets // 4)
+            ),
+            '"disentangled" positions need a larger `max_distance` than half of '
+            "`position_buckets`": (
+                positions in DISENTANGLED and buckets > 0 and self.max_distance - 1 <= buckets // 2
+            ),
+            "`global_offset` must be less than `global_every`": (
+                self.global_offset >= self.global_every
+            ),
+            '`first_norm` must be true where `block` is "post_norm"': (
+                self.block == "post_norm" and not self.first_norm
+            ),
+            'Heads cannot be pruned with grouped keys and values, "alibi" or "buckets"': (
+                bool(self.pruned_heads) and (is_grouped or positions in ("alibi", "buckets"))
+            ),
+        }
 
     def _checked_heads(self) -> tuple[tuple[int, ...], ...]:
         """Return `pruned_heads` sorted, as tuples of ints.
@@ -139,7 +209,7 @@ class BertConfig:
         good = isinstance(blocks, tuple | list) and len(blocks) == self.unique_layers
         for heads in blocks if good else ():
             good = good and isinstance(heads, tuple | list) and len(set(heads)) < self.num_heads
-            good = good and all(_is_whole(h) and 0 <= h < self.num_heads for h in heads)
+            good = good and all(is_whole(h) and 0 <= h < self.num_heads for h in heads)
         if not good:
             raise ValueError(
                 f"`pruned_heads` must be {self.unique_layers} lists of heads from 0 to "
@@ -172,8 +242,23 @@ class BertConfig:
 
     @property
     def has_relative_positions(self) -> bool:
-        """True if the attention adds a learned score for the distance of two tokens."""
+        """True if `position_embedding` adds a learned score for the distance of two tokens."""
         return self.position_embedding in ("relative_key", "relative_key_query")
+
+    @property
+    def learns_distances(self) -> bool:
+        """True if the attention adds any learned score for the distance of two tokens."""
+        return self.has_relative_positions or self.attention_positions in ("buckets", *DISENTANGLED)
+
+    @property
+    def key_value_heads(self) -> int:
+        """Number of heads of keys and values, `num_key_value_heads` resolved."""
+        assert self.num_key_value_heads is not None
+        return self.num_key_value_heads
+
+    def is_local(self, layer: int) -> bool:
+        """Return whether the tokens of a layer attend within the `window` alone."""
+        return self.window is not None and layer % self.global_every != self.global_offset
 
     def check_rows(self, num_entries: int) -> None:
         """Raise `ValueError` unless the token table has a row for each entry of a tokenizer.
@@ -201,14 +286,13 @@ class BertConfig:
     def replace(self, **changes: Any) -> BertConfig:
         """Return a copy with some values changed.
 
-        `embedding_size` and `num_unique_layers` change with `hidden_size` and `num_layers` if they
-        are equal to them and not passed.
+        `embedding_size`, `num_unique_layers` and `num_key_value_heads` change with `hidden_size`,
+        `num_layers` and `num_heads` if they are equal to them and not passed.
         """
         values = self.to_dict() | changes
-        if "hidden_size" in changes and self.embedding_size == self.hidden_size:
-            values["embedding_size"] = changes.get("embedding_size")
-        if "num_layers" in changes and self.num_unique_layers == self.num_layers:
-            values["num_unique_layers"] = changes.get("num_unique_layers")
+        for name, same in _SAME.items():
+            if same in changes and getattr(self, name) == getattr(self, same):
+                values[name] = changes.get(name)
         return BertConfig.from_dict(values)
 
     def narrowed(self, share: float) -> BertConfig:
@@ -229,6 +313,9 @@ class BertConfig:
             hidden_size=num_heads * self.head_size,
             intermediate_size=max(1, round(self.intermediate_size * share)),
             embedding_size=self.table_size,
+            num_key_value_heads=math.gcd(num_heads, self.key_value_heads)
+            if self.key_value_heads < self.num_heads
+            else None,
         )
 
     def heads_of_layer(self, layer: int) -> list[int]:
@@ -238,9 +325,17 @@ class BertConfig:
         return [head for head in range(self.num_heads) if head not in removed]
 
     def to_dict(self) -> dict[str, Any]:
-        """Return all values by name, ready for JSON."""
-        heads = [list(numbers) for numbers in self.pruned_heads]
-        return {**dataclasses.asdict(self), "pruned_heads": heads}
+        """Return the values by name, ready for JSON.
+
+        Values that came later are left out at their defaults, so that earlier versions of this
+        package open the files of encoders that they know.
+        """
+        values = dataclasses.asdict(self)
+        for field in dataclasses.fields(self):
+            default = getattr(self, _SAME.get(field.name, ""), field.default)
+            if field.name in _LATER and values[field.name] == default:
+                del values[field.name]
+        return {**values, "pruned_heads": [list(numbers) for numbers in self.pruned_heads]}
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> BertConfig:
@@ -276,62 +371,18 @@ class BertConfig:
         return cls.from_dict(file_io.read_object(Path(path)))
 
 
-_CHOICES = {
-    "activation": ACTIVATIONS,
-    "position_embedding": POSITION_EMBEDDINGS,
-    "block": BLOCKS,
-    "family": FAMILIES,
+# Values that are those of another one if they are None.
+_SAME = {
+    "embedding_size": "hidden_size",
+    "num_unique_layers": "num_layers",
+    "num_key_value_heads": "num_heads",
 }
-# Limit of each count, several times that of any published encoder. A larger config is a mistake or
-# an attack. The tensors alone cannot show that: ALBERT's layers share one block, for example.
-MOST = {
-    "vocab_size": 2**24,
-    "hidden_size": 2**16,
-    "num_layers": 512,
-    "num_heads": 2**10,
-    "intermediate_size": 2**18,
-    "max_positions": 2**20,
-    "num_segments": 2**10,
-    "embedding_size": 2**16,
-    "num_unique_layers": 512,
-    "position_offset": 2**10,
-}
+# Values that the first version of this package did not have.
+_LATER = (
+    *("attention_positions", "rotary_base", "local_rotary_base", "position_buckets"),
+    *("max_distance", "position_norm", "window", "global_every", "global_offset", "norm"),
+    *("norm_bias", "embedding_norm", "first_norm", "gated", "num_key_value_heads"),
+    *("attention_bias", "intermediate_bias", "output_bias", "intermediate_dropout"),
+)
 # Limit for all weights. The largest published BERT has 3.9 billion; a dry run may plan more.
 _MOST_WEIGHTS = 2**40
-_MAY_BE_ZERO = ("num_segments", "position_offset")
-
-
-def _whole(name: str, value: Any, *, at_least: int, at_most: int) -> int:
-    """Return a whole number as a Python int, which JSON can hold.
-
-    Raises:
-        ValueError: if it is not a whole number, or beyond the limits.
-    """
-    if not _is_whole(value) or not at_least <= value <= at_most:
-        raise ValueError(
-            f"`{name}` must be an integer of at least {at_least} and at most {at_most:,}. "
-            f"Received: {name}={value!r:.100}"
-        )
-    return int(value)
-
-
-def _is_whole(value: Any) -> bool:
-    """Return whether a value is an integer, NumPy's included, and not a bool."""
-    return isinstance(value, Integral) and not isinstance(value, bool)
-
-
-def _number(name: str, value: Any, low: float, high: float, *, inclusive: bool) -> float:
-    """Return a number as a Python int or float, which JSON can hold.
-
-    Raises:
-        ValueError: if it is not a number, or beyond the limits.
-    """
-    number = math.nan  # NaN is beyond all limits
-    if isinstance(value, Real) and not isinstance(value, bool):
-        number = value if isinstance(value, int) else float(value)
-    if not (low <= number < high if inclusive else low < number < high):
-        interval = f"{'[' if inclusive else '('}{low:g}, {high:g})"
-        raise ValueError(
-            f"`{name}` must be a number in {interval}. Received: {name}={value!r:.100}"
-        )
-    return number

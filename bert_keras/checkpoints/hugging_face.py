@@ -15,7 +15,8 @@ from bert_keras.checkpoints import hugging_face_names
 from bert_keras.checkpoints.hugging_face_names import FAMILIES, NATIVE, Family, task_format
 from bert_keras.checkpoints.name_mapping import LeafRule, NameMap
 from bert_keras.checkpoints.wrapped_names import COUNTER
-from bert_keras.config import MOST, BertConfig
+from bert_keras.config import BertConfig
+from bert_keras.config_checks import MOST
 from bert_keras.errors import ArtifactError
 
 # Limit of `num_labels` without names: a damaged config must not allocate any amount of memory.

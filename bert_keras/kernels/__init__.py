@@ -137,20 +137,21 @@ def affine(x: Any, kernel: Any, bias: Any, activation: Callable[[Any], Any]) -> 
     Args:
         x: [..., inputs].
         kernel: [inputs, outputs].
-        bias: [outputs].
+        bias: [outputs]; None for no bias.
         activation: a function of the sum.
     """
     if onnx_friendly.is_active():
         kernel = ops.convert_to_tensor(kernel)
-        if BACKEND == "tensorflow":
-            return activation(tensorflow_kernels.product(x, kernel) + bias)
-        return activation(ops.matmul(x, kernel) + bias)
+        product = tensorflow_kernels.product if BACKEND == "tensorflow" else ops.matmul
+        outputs = product(x, kernel)
+        return activation(outputs if bias is None else outputs + bias)
     if BACKEND == "torch":
         if activation is gelu:
             return torch_kernels.affine_gelu(x, kernel, bias)
         return activation(torch_kernels.affine(x, kernel, bias))
+    outputs = ops.matmul(x, kernel)
     # TensorFlow's optimizer makes one operation of these three on a CPU.
-    return activation(ops.add(ops.matmul(x, kernel), bias))
+    return activation(outputs if bias is None else ops.add(outputs, bias))
 
 
 def rows(table: Any, ids: Any) -> Any:
@@ -203,10 +204,12 @@ def layer_norm(x: Any, gamma: Any, beta: Any, epsilon: float, training: bool) ->
     Returns:
         [..., width], in float32 or in the dtype of `x`. The caller casts it.
     """
+    if gamma is not None and beta is None and BACKEND != "torch":
+        beta = ops.zeros(gamma.shape, "float32")
     # PyTorch's layer normalisation becomes one operation of ONNX by itself.
     if onnx_friendly.is_active() and BACKEND != "torch":
         return onnx_friendly.layer_norm(x, gamma, beta, epsilon)
-    if gamma is not None and beta is not None and not _is_double(x):
+    if gamma is not None and not _is_double(x):
         if BACKEND == "torch":
             return torch_kernels.layer_norm(x, gamma, beta, epsilon)
         if BACKEND == "tensorflow" and training:
@@ -214,6 +217,24 @@ def layer_norm(x: Any, gamma: Any, beta: Any, epsilon: float, training: bool) ->
         if BACKEND == "jax" and training:
             return jax_kernels.layer_norm(x, gamma, beta, epsilon)
     return ops.layer_normalization(x, gamma, beta, axis=-1, epsilon=epsilon)
+
+
+def rms_norm(x: Any, gamma: Any, epsilon: float) -> Any:
+    """Divide by the root mean square over the last axis, then scale (Zhang & Sennrich, 2019).
+
+    Args:
+        x: [..., width].
+        gamma: [width].
+        epsilon: added to the mean square.
+
+    Returns:
+        float32 [..., width].
+    """
+    if BACKEND == "torch" and not onnx_friendly.is_active():
+        return torch_kernels.rms_norm(x, gamma, epsilon)
+    wide, gamma = ops.cast(x, "float32"), ops.cast(gamma, "float32")
+    mean_square = ops.mean(wide * wide, axis=-1, keepdims=True)
+    return wide * ops.rsqrt(mean_square + epsilon) * gamma
 
 
 def _is_double(x: Any) -> bool:
@@ -278,6 +299,24 @@ def over_heads(mask: Any) -> Any:
     axes = (1, 2) if len(mask.shape) == 2 else 1
     # The axes are added to numbers and not to bools, and not by a slice, for LiteRT.
     return ops.cast(ops.expand_dims(mask, axes), "bool")
+
+
+def gathered(scores: Any, rows: Any, *, axis: int) -> Any:
+    """Return the scores of chosen rows of a table, for each pair of a query and a key.
+
+    Args:
+        scores: BNTR, of each query with all rows (axis 3); or BNRS, of each key (axis 2).
+        rows: int32 [B or 1, 1, T, S], the row of each pair.
+        axis: axis of the rows in `scores`.
+
+    Returns:
+        BNTS.
+    """
+    if BACKEND == "torch":
+        return torch_kernels.gathered(scores, rows, axis)
+    batch, heads = ops.shape(scores)[:2]
+    rows = ops.broadcast_to(rows, (batch, heads, *ops.shape(rows)[2:]))
+    return ops.take_along_axis(scores, rows, axis=axis)
 
 
 def fused_attention(query: Any, key: Any, value: Any, *, bias: Any = None, mask: Any = None) -> Any:

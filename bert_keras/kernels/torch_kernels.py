@@ -208,7 +208,7 @@ def _drawn(count: int, generator: torch.Generator) -> Any:
 
 def affine(x: Any, kernel: Any, bias: Any, *, gelu: bool = False) -> Any:
     """Return x @ kernel + bias by one operation; see `kernels.affine`."""
-    kernel, bias = _tensor(kernel), _tensor(bias)
+    kernel, bias = _tensor(kernel), None if bias is None else _tensor(bias)
     return linear(_tensor(x).to(kernel.dtype), kernel.t(), bias, gelu=gelu)
 
 
@@ -225,15 +225,21 @@ def layer_norm(x: Any, gamma: Any, beta: Any, epsilon: float) -> Any:
     Args:
         x: tensor of PyTorch, [..., width].
         gamma: scale, [width].
-        beta: shift, [width].
+        beta: shift, [width]; None for zeros.
         epsilon: added to the variance.
 
     Returns:
         float32 [..., width], for every dtype of `x`.
     """
-    x_float32 = x.to(torch.float32)
-    gamma, beta = (_tensor(value).to(torch.float32) for value in (gamma, beta))
-    return functional.layer_norm(x_float32, gamma.shape, gamma, beta, epsilon)
+    gamma = _tensor(gamma).to(torch.float32)
+    beta = None if beta is None else _tensor(beta).to(torch.float32)
+    return functional.layer_norm(x.to(torch.float32), gamma.shape, gamma, beta, epsilon)
+
+
+def rms_norm(x: Any, gamma: Any, epsilon: float) -> Any:
+    """Normalise in float32 by one operation; see `kernels.rms_norm`."""
+    gamma = _tensor(gamma).to(torch.float32)
+    return functional.rms_norm(x.to(torch.float32), gamma.shape, gamma, epsilon)
 
 
 def tied_logits(x: Any, table: Any, bias: Any) -> Any:
@@ -284,6 +290,11 @@ def attention(query: Any, key: Any, value: Any, bias: Any, mask: Any) -> Any:
         *(tensor.transpose(1, 2) for tensor in (query, key, value)), attn_mask=bias
     )
     return context.transpose(1, 2)
+
+
+def gathered(scores: Any, rows: Any, axis: int) -> Any:
+    """Gather without copies of the rows for each head; see `kernels.gathered`."""
+    return scores.gather(axis, rows.long().expand(*scores.shape[:2], -1, -1))
 
 
 def _tensor(x: Any) -> Any:

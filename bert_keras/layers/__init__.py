@@ -9,23 +9,36 @@ from bert_keras.layers.embeddings import BertEmbeddings
 from bert_keras.layers.heads import ClassificationHead, MaskedLMHead, PairHead, Pooler
 from bert_keras.layers.packing import ExampleMask, MergeChoices, SplitChoices, TokensAt
 from bert_keras.layers.pooling import ScalarMix, SentencePooling
+from bert_keras.layers.positions import (
+    BucketBias,
+    DistanceVectors,
+    LinearBias,
+    RotaryAngles,
+    WindowMask,
+)
 from bert_keras.layers.saved_model_layer import SavedModelLayer
-from bert_keras.layers.transformer_block import FeedForward, FirstToken, TokensOf, TransformerBlock
+from bert_keras.layers.some_tokens import FirstToken, TokensOf
+from bert_keras.layers.transformer_block import FeedForward, PreNormBlock, TransformerBlock
 
 __all__ = [
     "AttentionProbabilities",
     "BertEmbeddings",
+    "BucketBias",
     "ClassificationHead",
     "ConditionalRandomField",
+    "DistanceVectors",
     "ExampleMask",
     "FeedForward",
     "FirstToken",
     "Generator",
     "HiddenDistance",
+    "LinearBias",
     "MaskedLMHead",
     "MergeChoices",
     "PairHead",
     "Pooler",
+    "PreNormBlock",
+    "RotaryAngles",
     "SavedModelLayer",
     "ScalarMix",
     "SelfAttention",
@@ -35,6 +48,7 @@ __all__ = [
     "TokensAt",
     "TokensOf",
     "TransformerBlock",
+    "WindowMask",
     "log_likelihood",
     "to_be_filled",
 ]

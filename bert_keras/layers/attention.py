@@ -1,4 +1,4 @@
-"""Multi-head self-attention and relative positions (Vaswani et al., 2017; Shaw et al., 2018)."""
+"""Multi-head self-attention (Vaswani et al., 2017), and scores of relative positions."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from bert_keras.layers.core import (
     seeded_dropout,
     truncated_normal,
 )
+from bert_keras.layers.positions import biases_at, distance_rows, distances, rotated, rows_at
 from bert_keras.layers.serialization import SerializableLayer, build_once
 
 
@@ -109,11 +110,18 @@ class SelfAttention(SerializableLayer):
     Args:
         num_heads: N.
         hidden_size: H, of the input and of the output.
-        head_size: K; None for hidden_size / num_heads.
         dropout: share of the attention probabilities that is dropped in training.
         initializer_range: standard deviation of the initial kernels.
         relative_positions: a name of `RELATIVE`; None if positions are in the input.
         max_positions: the longest sequence, for relative positions.
+        head_size: K; None for hidden_size / num_heads.
+        positions: kind of the argument `positions` of `call`: "rotary" or "rotary_interleaved" for
+            angles of `RotaryAngles`; "alibi" or "buckets" for biases of the scores;
+            "disentangled" or "disentangled_shared" for vectors of `DistanceVectors`; "none".
+        position_buckets: buckets of "disentangled" for each sign of the distance; 0 for none.
+        max_distance: distance of the last bucket or vector of "disentangled".
+        num_key_value_heads: heads of keys and values, each for as many of the N heads; None for N.
+        use_bias: whether the projections have biases.
     """
 
     def __init__(
@@ -125,27 +133,41 @@ class SelfAttention(SerializableLayer):
         relative_positions: str | None = None,
         max_positions: int = 0,
         head_size: int | None = None,
+        positions: str = "none",
+        position_buckets: int = 0,
+        max_distance: int = 0,
+        num_key_value_heads: int | None = None,
+        use_bias: bool = True,
         **kwargs,
     ):
         super().__init__(**kwargs)
         self.num_heads = num_heads
         self.head_size = head_size or hidden_size // num_heads
+        self.key_value_heads = num_key_value_heads or num_heads
+        self.positions = positions
+        self.position_buckets, self.max_distance = position_buckets, max_distance
         width = num_heads * self.head_size  # of all heads
-        self.query, self.key, self.value, self.output_projection = (
-            Dense(
+        narrow = self.key_value_heads * self.head_size
+
+        def dense(name: str, units: int) -> Dense:
+            """Make a projection."""
+            return Dense(
                 units,
+                use_bias=use_bias,
                 kernel_initializer=truncated_normal(initializer_range),
                 dtype=self.dtype_policy,
                 trainable=self.trainable,
                 name=name,
             )
-            for name, units in (
-                ("query", width),
-                ("key", width),
-                ("value", width),
-                ("output", hidden_size),
-            )
-        )
+
+        self.query, self.key = dense("query", width), dense("key", narrow)
+        self.value, self.output_projection = dense("value", narrow), dense("output", hidden_size)
+        self.position_query = self.position_key = None
+        if positions == "disentangled":
+            self.position_query = dense("position_query", width)
+            self.position_key = dense("position_key", width)
+        elif positions == "disentangled_shared":
+            self.position_query, self.position_key = self.query, self.key
         self.distance = None
         if relative_positions is not None:
             self.distance = RELATIVE[relative_positions](
@@ -159,15 +181,26 @@ class SelfAttention(SerializableLayer):
         self.dropout = seeded_dropout(dropout, "dropout", self.dtype_policy)
 
     def build(self, x_shape, padding_mask_shape=None):
+        hidden_shape = (None, None, x_shape[-1])
         for projection in (self.query, self.key, self.value):
-            build_once(projection, x_shape)
-        context_shape = (*x_shape[:-1], self.num_heads * self.head_size)
-        build_once(self.output_projection, context_shape)
+            build_once(projection, hidden_shape)
+        for projection in filter(None, (self.position_query, self.position_key)):
+            build_once(projection, hidden_shape)
+        build_once(self.output_projection, (None, None, self.num_heads * self.head_size))
         if self.distance is not None:
             build_once(self.distance, None)
         self.built = True
 
-    def call(self, x, padding_mask=None, training=None, queries=None, seed=None):
+    def call(
+        self,
+        x,
+        padding_mask=None,
+        training=None,
+        queries=None,
+        seed=None,
+        positions=None,
+        query_places=None,
+    ):
         """Compute self-attention.
 
         Args:
@@ -178,23 +211,24 @@ class SelfAttention(SerializableLayer):
             queries: [batch, queries, hidden_size], the tokens that attend to those of `x`; None
                 for `x`. With relative positions they must be the first tokens of `x`.
             seed: seed of the dropout, a value of its `next_seed`; None to draw one.
+            positions: what the kind of positions of this layer reads; see the constructor.
+            query_places: int32 [batch, queries], places of `queries` in `x`, for such positions.
 
         Returns:
             [batch, queries, hidden_size].
         """
-        query_BTNK = self._split(self.query(x if queries is None else queries))
-        key_BSNK = self._split(self.key(x))
-        value_BSNK = self._split(self.value(x))
+        heads = self._heads(x, queries, positions, query_places)
+        query_BTNK, key_BSNK = heads
+        value_BSNK = self._for_all_heads(self._split(self.value(x), self.key_value_heads))
         # [B, 1, T, S]. T is 1 for a padding mask, which is the same for all queries.
         mask = None if padding_mask is None else kernels.over_heads(padding_mask)
         if (training and self.dropout.rate) or not kernels.has_fused_attention(self.compute_dtype):
-            probabilities_BNTS = self._probabilities(query_BTNK, key_BSNK, mask)
+            probabilities_BNTS = self._probabilities(*heads, positions, query_places, mask)
             probabilities_BNTS = self.dropout(probabilities_BNTS, training=training, seed=seed)
             context_BTNK = ops.einsum("BNTS,BSNK->BTNK", probabilities_BNTS, value_BSNK)
         else:
-            bias_BNTS = None
-            if self.distance is not None:  # the kernels take a mask or a bias, and not both
-                bias_BNTS = self._scale * self.distance(query_BTNK, key_BSNK)
+            bias_BNTS = self._bias(query_BTNK, key_BSNK, positions, query_places)
+            if bias_BNTS is not None:  # the kernels take a mask or a bias, and not both
                 bias_BNTS = _masked(bias_BNTS, mask, lowest(self.compute_dtype))
                 mask = None
             context_BTNK = kernels.fused_attention(
@@ -202,15 +236,14 @@ class SelfAttention(SerializableLayer):
             )
         return self.output_projection(kernels.merge_heads(context_BTNK))
 
-    def probabilities(self, x, padding_mask=None):
+    def probabilities(self, x, padding_mask=None, positions=None):
         """Return attention probabilities without dropout: [batch, num_heads, length, length].
 
         See `call` for the arguments.
         """
-        query_BTNK = self._split(self.query(x))
-        key_BSNK = self._split(self.key(x))
+        query_BTNK, key_BSNK = self._heads(x, None, positions, None)
         mask = None if padding_mask is None else kernels.over_heads(padding_mask)
-        return self._probabilities(query_BTNK, key_BSNK, mask)
+        return self._probabilities(query_BTNK, key_BSNK, positions, None, mask)
 
     def compute_output_shape(self, x_shape, padding_mask_shape=None):
         return x_shape
@@ -220,15 +253,74 @@ class SelfAttention(SerializableLayer):
         """Factor of the scores, one over the square root of K (Vaswani et al., 2017, §3.2.1)."""
         return self.head_size**-0.5
 
-    def _split(self, x_BTH):
-        """Return the vectors of the heads, BTNK, from those of all heads, [B, T, N * K]."""
-        return kernels.split_heads(x_BTH, self.num_heads, self.head_size)
+    @property
+    def _is_disentangled(self) -> bool:
+        """Whether the scores are the sum of three products (He et al., 2021, equation 4)."""
+        return self.positions in ("disentangled", "disentangled_shared")
 
-    def _probabilities(self, query_BTNK, key_BSNK, mask):
+    def _split(self, x_BTH, num_heads: int):
+        """Return the vectors of the heads, BTNK, from those of all heads, [B, T, N * K]."""
+        return kernels.split_heads(x_BTH, num_heads, self.head_size)
+
+    def _for_all_heads(self, x_BSNK):
+        """Return keys or values with N heads, where several heads of queries share one."""
+        shared = self.num_heads // self.key_value_heads
+        return x_BSNK if shared == 1 else ops.repeat(x_BSNK, shared, axis=2)
+
+    def _heads(self, x, queries, positions, query_places):
+        """Return the queries BTNK and keys BSNK of all heads, turned by rotary positions."""
+        query_BTNK = self._split(self.query(x if queries is None else queries), self.num_heads)
+        key_BSNK = self._split(self.key(x), self.key_value_heads)
+        if self._is_disentangled:
+            query_BTNK = query_BTNK * 3**-0.5  # for a sum of three products
+        if self.positions in ("rotary", "rotary_interleaved"):
+            interleaved = self.positions == "rotary_interleaved"
+            of_queries = positions if query_places is None else rows_at(positions, query_places)
+            query_BTNK = rotated(query_BTNK, of_queries, interleaved=interleaved)
+            key_BSNK = rotated(key_BSNK, positions, interleaved=interleaved)
+        return query_BTNK, self._for_all_heads(key_BSNK)
+
+    def _bias(self, query_BTNK, key_BSNK, positions, query_places):
+        """Return what positions add to the scaled scores, BNTS; None where that is nothing."""
+        if self.distance is not None:
+            return self._scale * self.distance(query_BTNK, key_BSNK)
+        if self._is_disentangled:
+            return self._scale * self._disentangled(query_BTNK, key_BSNK, positions, query_places)
+        if self.positions in ("alibi", "buckets"):
+            return positions if query_places is None else biases_at(positions, query_places)
+        return None
+
+    def _disentangled(self, query_BTNK, key_BSNK, vectors, query_places):
+        """Return the products of queries and keys with the vectors of their distances: BNTS.
+
+        He et al., 2021, equation 4: content to position, and position to content.
+        """
+        assert self.position_key is not None
+        assert self.position_query is not None
+        vectors = vectors[None]
+        position_keys = self._split(self.position_key(vectors), self.num_heads)[0]
+        position_queries = self._split(self.position_query(vectors), self.num_heads)[0] * 3**-0.5
+        by_query = ops.einsum("BTNK,RNK->BNTR", query_BTNK, position_keys)
+        by_key = ops.einsum("BSNK,RNK->BNRS", key_BSNK, position_queries)
+        distances_TS = distances(key_BSNK)[None]
+        if query_places is not None:
+            distances_TS = rows_at(distances_TS, query_places)
+        rows_BNTS = distance_rows(
+            distances_TS,
+            span=self.position_buckets or self.max_distance,
+            max_distance=self.max_distance,
+            buckets=self.position_buckets,
+        )[:, None]
+        return kernels.gathered(by_query, rows_BNTS, axis=3) + kernels.gathered(
+            by_key, rows_BNTS, axis=2
+        )
+
+    def _probabilities(self, query_BTNK, key_BSNK, positions, query_places, mask):
         """Return the softmax of the scores over the keys, BNTS; masked keys have 0."""
         scores_BNTS = ops.einsum("BTNK,BSNK->BNTS", query_BTNK * self._scale, key_BSNK)
-        if self.distance is not None:
-            scores_BNTS = scores_BNTS + self._scale * self.distance(query_BTNK, key_BSNK)
+        bias_BNTS = self._bias(query_BTNK, key_BSNK, positions, query_places)
+        if bias_BNTS is not None:
+            scores_BNTS = scores_BNTS + bias_BNTS
         # float16 has neither the range of the mask nor the precision of the sum.
         scores_BNTS = ops.cast(scores_BNTS, "float32")
         scores_BNTS = _masked(scores_BNTS, mask, MASKED)
@@ -261,19 +353,19 @@ class AttentionProbabilities(SerializableLayer):
             build_once(layer, x_shape)
         self.built = True
 
-    def call(self, x, padding_mask=None, position_ids=None):
+    def call(self, x, padding_mask=None, positions=None):
         """[batch, length, hidden_size] -> [batch, num_heads, length, length].
 
-        Positions, int32 [batch, length], are for an attention that reads them.
+        See `SelfAttention.call` for the mask and the positions.
         """
         if self.layer_norm is not None:
             x = self.layer_norm(x)
-        positions = () if position_ids is None else (position_ids,)
-        return self.attention.probabilities(x, padding_mask, *positions)
+        return self.attention.probabilities(x, padding_mask, positions)
 
-    def compute_output_shape(self, x_shape, padding_mask_shape=None):
-        batch, length, _ = x_shape
-        return (batch, self.attention.num_heads, length, length)
+    def compute_output_spec(self, x, padding_mask=None, positions=None):
+        batch, length, _ = x.shape
+        shape = (batch, self.attention.num_heads, length, length)
+        return keras.KerasTensor(shape, dtype=self.compute_dtype)
 
 
 def _masked(scores_BNTS, mask, low: float):

@@ -315,15 +315,13 @@ class Dense(_SavesAdapters, keras.layers.Dense):
         if activation is None:
             return super().__call__(*inputs, **options)
         is_linear = self.activation is keras.activations.linear
-        if is_linear and is_prepared(self, inputs, options) and self.bias is not None:
+        if is_linear and is_prepared(self, inputs, options):
             (x,) = inputs
             return kernels.affine(x, self._plain_kernel, self.bias, activation)
         return activation(super().__call__(*inputs, **options))
 
     def call(self, inputs, training=None):
         """[..., inputs] -> [..., units]."""
-        if self.bias is None:
-            return super().call(inputs)
         return kernels.affine(inputs, self._plain_kernel, self.bias, self.activation)
 
     @property

@@ -15,11 +15,11 @@ from bert_keras.kernels import onnx_friendly
 from bert_keras.layers.core import (
     Dense,
     Embedding,
-    LayerNorm,
     ReversibleEmbedding,
     seeded_dropout,
     truncated_normal,
 )
+from bert_keras.layers.normalization import normalization
 from bert_keras.layers.serialization import SerializableLayer, build_once
 
 _is_training: ContextVar[bool] = ContextVar("is_training", default=False)
@@ -70,10 +70,12 @@ class BertEmbeddings(SerializableLayer):
         hidden_size: width of the output. If it is not `embedding_size`, there is a projection.
         position_offset: rows of the position table before the row of the first position.
         position_embedding: "absolute" for a learned table, "sinusoidal" for a fixed one. Any other
-            value means no table, because the attention has relative positions.
+            value means no table, because the attention has the positions.
         layer_norm_epsilon: added to the variance.
         dropout: share dropped from the normalised sum.
         initializer_range: standard deviation of the initial tables.
+        norm: kind of normalisation, "layer" or "rms"; None for none.
+        norm_bias: whether a layer normalisation has a bias.
     """
 
     def __init__(
@@ -88,10 +90,14 @@ class BertEmbeddings(SerializableLayer):
         layer_norm_epsilon: float = 1e-12,
         dropout: float = 0.1,
         initializer_range: float = 0.02,
+        norm: str | None = "layer",
+        norm_bias: bool = True,
         **kwargs,
     ):
         super().__init__(**kwargs)
         self.max_positions = max_positions
+        # Relative distances within the attention have a table of so many positions.
+        self.limits_rows = position_embedding in ("relative_key", "relative_key_query")
         self.embedding_size = embedding_size
         self.hidden_size = hidden_size
         self.position_offset = position_offset
@@ -114,12 +120,16 @@ class BertEmbeddings(SerializableLayer):
         self.segment = None
         if num_segments:
             self.segment = self._table(num_segments, truncated_normal(initializer_range), "segment")
-        self.layer_norm = LayerNorm(
-            epsilon=layer_norm_epsilon,
-            dtype=self.dtype_policy,
-            trainable=self.trainable,
-            name="layer_norm",
-        )
+        self.layer_norm = None
+        if norm is not None:
+            self.layer_norm = normalization(
+                norm,
+                epsilon=layer_norm_epsilon,
+                bias=norm_bias,
+                dtype=self.dtype_policy,
+                trainable=self.trainable,
+                name="layer_norm",
+            )
         self.dropout = seeded_dropout(dropout, "dropout", self.dtype_policy)
         self.projection = None
         if embedding_size != hidden_size:
@@ -135,7 +145,8 @@ class BertEmbeddings(SerializableLayer):
         for table in (self.token, self.position, self.segment):
             if table is not None:
                 build_once(table, token_ids_shape)
-        build_once(self.layer_norm, (*token_ids_shape, self.embedding_size))
+        if self.layer_norm is not None:
+            build_once(self.layer_norm, (*token_ids_shape, self.embedding_size))
         if self.projection is not None:
             build_once(self.projection, (*token_ids_shape, self.embedding_size))
         self.built = True
@@ -159,9 +170,9 @@ class BertEmbeddings(SerializableLayer):
 
         Raises:
             ValueError: the sequence is longer than `max_positions`, and `position_ids` are not
-                given or there is no position table.
+                given or the attention has a table of so many distances.
         """
-        has_positions = position_ids is not None and self.position is not None
+        has_positions = position_ids is not None and not self.limits_rows
         length = token_ids.shape[1]
         if length is not None and length > self.max_positions and not has_positions:
             raise ValueError(
@@ -179,7 +190,8 @@ class BertEmbeddings(SerializableLayer):
             if segment_ids is None:
                 segment_ids = ops.zeros_like(token_ids)
             x = x + self._rows(self.segment, segment_ids, training)
-        x = self.layer_norm(x, training=training)
+        if self.layer_norm is not None:
+            x = self.layer_norm(x, training=training)
         return self.dropout(x, training=training)
 
     def compute_output_spec(self, token_ids, segment_ids=None, position_ids=None, training=None):

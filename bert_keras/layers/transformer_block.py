@@ -1,4 +1,4 @@
-"""Post-norm transformer block of BERT, its feed-forward layers, and its outputs for some tokens."""
+"""Transformer blocks, post-norm and pre-norm, and their feed-forward layers."""
 
 from __future__ import annotations
 
@@ -9,14 +9,8 @@ from keras import ops
 
 from bert_keras import kernels
 from bert_keras.layers.attention import SelfAttention
-from bert_keras.layers.core import (
-    Dense,
-    LayerNorm,
-    freeze_with,
-    seeded_dropout,
-    truncated_normal,
-)
-from bert_keras.layers.packing import tokens_at
+from bert_keras.layers.core import Dense, seeded_dropout, truncated_normal
+from bert_keras.layers.normalization import normalization
 from bert_keras.layers.serialization import SerializableLayer, build_once
 
 
@@ -38,11 +32,17 @@ ACTIVATIONS = {
 class FeedForward(SerializableLayer):
     """Feed-forward layers: two dense layers with an activation between them.
 
+    Gated, the activation of a third dense layer multiplies the output of the first (Shazeer, 2020).
+
     Args:
-        intermediate_size: width between the two layers.
+        intermediate_size: width between the layers.
         hidden_size: width of the input and of the output.
         activation: a name of `ACTIVATIONS`.
         initializer_range: standard deviation of the initial kernels.
+        gated: whether there is a third layer.
+        intermediate_bias: whether the first layers have biases.
+        output_bias: whether the last layer has a bias.
+        dropout: share that is dropped from the input of the last layer.
     """
 
     def __init__(
@@ -51,6 +51,10 @@ class FeedForward(SerializableLayer):
         hidden_size: int,
         activation: str = "gelu",
         initializer_range: float = 0.02,
+        gated: bool = False,
+        intermediate_bias: bool = True,
+        output_bias: bool = True,
+        dropout: float = 0.0,
         **kwargs,
     ):
         super().__init__(**kwargs)
@@ -58,27 +62,40 @@ class FeedForward(SerializableLayer):
         self.activation = self.training_activation = ACTIVATIONS[activation]
         if self.activation is kernels.gelu:
             self.training_activation = kernels.gelu_to_train
-        self.intermediate, self.output_projection = (
-            Dense(
-                size,
+
+        def dense(name: str, units: int, use_bias: bool) -> Dense:
+            """Make a dense layer."""
+            return Dense(
+                units,
+                use_bias=use_bias,
                 kernel_initializer=truncated_normal(initializer_range),
                 dtype=self.dtype_policy,
                 trainable=self.trainable,
                 name=name,
             )
-            for size, name in ((intermediate_size, "intermediate"), (hidden_size, "output"))
-        )
+
+        self.intermediate = dense("intermediate", intermediate_size, intermediate_bias)
+        self.gate = dense("gate", intermediate_size, intermediate_bias) if gated else None
+        self.output_projection = dense("output", hidden_size, output_bias)
+        self.dropout = seeded_dropout(dropout, "dropout", self.dtype_policy) if dropout else None
 
     def build(self, x_shape):
-        build_once(self.intermediate, x_shape)
+        for layer in filter(None, (self.intermediate, self.gate)):
+            build_once(layer, x_shape)
         build_once(self.output_projection, (*x_shape[:-1], self.intermediate_size))
         self.built = True
 
-    def call(self, x, training=None):
-        """[..., hidden_size] -> [..., hidden_size]."""
+    def call(self, x, training=None, seed=None):
+        """[..., hidden_size] -> [..., hidden_size]; `seed` is one of the dropout's `next_seed`."""
         # Both have the same values; the gradient of `training_activation` reads memory less often.
         activation = self.training_activation if training else self.activation
-        return self.output_projection(self.intermediate(x, activation=activation))
+        if self.gate is None:
+            x = self.intermediate(x, activation=activation)
+        else:
+            x = self.gate(x, activation=activation) * self.intermediate(x)
+        if self.dropout is not None:
+            x = self.dropout(x, training=training, seed=seed)
+        return self.output_projection(x)
 
     def compute_output_shape(self, x_shape):
         return x_shape
@@ -105,20 +122,27 @@ class TransformerBlock(SerializableLayer):
         relative_positions: relative positions of the attention; see `SelfAttention`.
         max_positions: length of the longest sequence, for relative positions.
         head_size: width of a head; None for hidden_size / num_heads.
+        positions: kind of positions of the attention; this and the next three as in
+            `SelfAttention`.
+        position_buckets: buckets of "disentangled" positions.
+        max_distance: distance of their last bucket or vector.
+        num_key_value_heads: heads of keys and values.
+        attention_bias: whether the projections of the attention have biases.
+        gated: whether the feed-forward layers are gated; this and the next three as in
+            `FeedForward`.
+        intermediate_bias: whether their first layers have biases.
+        output_bias: whether their last layer has a bias.
+        intermediate_dropout: share dropped from the input of their last layer.
+        norm: kind of normalisation: "layer" or "rms".
+        norm_bias: whether layer normalisations have a bias.
+        attention_norm: whether there is a normalisation at the attention; False in a first pre-norm
+            block whose input is normalised.
 
     Attributes:
         checkpoints_gradients: whether training uses gradient checkpointing (Chen et al., 2016): it
             keeps the block's input only, and computes the rest again for the gradients. `fit` reads
             it when it compiles its step.
-        reads_positions: False, because the embeddings or distances have the positions. A block
-            that reads them is called with `position_ids` as well, int32 [batch, length] or None
-            for 0, 1, 2 and so on. With `queries` it is called with `query_position_ids` too, int32
-            [batch, queries]: the positions of the tokens that it computes.
-        norm_before_attention: None, because the block normalises after each part.
     """
-
-    reads_positions = False
-    norm_before_attention = None
 
     def __init__(
         self,
@@ -133,10 +157,23 @@ class TransformerBlock(SerializableLayer):
         relative_positions: str | None = None,
         max_positions: int = 0,
         head_size: int | None = None,
+        positions: str = "none",
+        position_buckets: int = 0,
+        max_distance: int = 0,
+        num_key_value_heads: int | None = None,
+        attention_bias: bool = True,
+        gated: bool = False,
+        intermediate_bias: bool = True,
+        output_bias: bool = True,
+        intermediate_dropout: float = 0.0,
+        norm: str = "layer",
+        norm_bias: bool = True,
+        attention_norm: bool = True,
         **kwargs,
     ):
         super().__init__(**kwargs)
         self.checkpoints_gradients = False
+        shared: dict[str, Any] = {"dtype": self.dtype_policy, "trainable": self.trainable}
         self.attention = SelfAttention(
             num_heads,
             hidden_size,
@@ -145,28 +182,31 @@ class TransformerBlock(SerializableLayer):
             relative_positions=relative_positions,
             max_positions=max_positions,
             head_size=head_size,
-            dtype=self.dtype_policy,
-            trainable=self.trainable,
+            positions=positions,
+            position_buckets=position_buckets,
+            max_distance=max_distance,
+            num_key_value_heads=num_key_value_heads,
+            use_bias=attention_bias,
             name="attention",
+            **shared,
         )
         self.feedforward = FeedForward(
             intermediate_size,
             hidden_size,
             activation=activation,
             initializer_range=initializer_range,
-            dtype=self.dtype_policy,
-            trainable=self.trainable,
+            gated=gated,
+            intermediate_bias=intermediate_bias,
+            output_bias=output_bias,
+            dropout=intermediate_dropout,
             name="feedforward",
+            **shared,
         )
-        self.attention_layer_norm, self.feedforward_layer_norm = (
-            LayerNorm(
-                epsilon=layer_norm_epsilon,
-                dtype=self.dtype_policy,
-                trainable=self.trainable,
-                name=name,
-            )
-            for name in ("attention_layer_norm", "feedforward_layer_norm")
-        )
+        shared |= {"epsilon": layer_norm_epsilon, "bias": norm_bias}
+        self.attention_layer_norm = None
+        if attention_norm:
+            self.attention_layer_norm = normalization(norm, name="attention_layer_norm", **shared)
+        self.feedforward_layer_norm = normalization(norm, name="feedforward_layer_norm", **shared)
         self.attention_dropout = seeded_dropout(dropout, "attention_dropout", self.dtype_policy)
         self.feedforward_dropout = seeded_dropout(dropout, "feedforward_dropout", self.dtype_policy)
 
@@ -178,6 +218,11 @@ class TransformerBlock(SerializableLayer):
         """
         return self.attention.distance is None
 
+    @property
+    def norm_before_attention(self) -> Any:
+        """The normalisation before the attention; None, because this block normalises after it."""
+        return None
+
     def build(self, x_shape, padding_mask_shape=None):
         for sublayer in (
             self.attention,
@@ -185,10 +230,19 @@ class TransformerBlock(SerializableLayer):
             self.feedforward,
             self.feedforward_layer_norm,
         ):
-            build_once(sublayer, x_shape)
+            if sublayer is not None:
+                build_once(sublayer, x_shape)
         self.built = True
 
-    def call(self, x, padding_mask=None, training=None, queries=None):
+    def call(
+        self,
+        x,
+        padding_mask=None,
+        training=None,
+        queries=None,
+        positions=None,
+        query_places=None,
+    ):
         """Apply the block.
 
         Args:
@@ -197,166 +251,94 @@ class TransformerBlock(SerializableLayer):
             training: whether dropout is active.
             queries: [batch, queries, hidden_size], the tokens whose outputs are computed; None for
                 all tokens of `x`.
+            positions: as in `SelfAttention.call`.
+            query_places: int32 [batch, queries], places of `queries` in `x`.
 
         Returns:
             [batch, queries, hidden_size].
         """
         # Seeds are drawn before, so that both computations of a checkpoint drop the same numbers.
-        seeds = self._seeds() if training else (None,) * 3
-        if training and self.checkpoints_gradients:
-            tokens = (x,) if queries is None else (x, queries)
-            return kernels.recomputed(
-                lambda x, queries=None: self._outputs(x, padding_mask, True, queries, seeds)
-            )(*tokens)
-        return self._outputs(x, padding_mask, training, queries, seeds)
+        seeds = self._seeds() if training else (None,) * 4
+        # What may have a gradient is an argument of the recomputed function.
+        names = ("x", "queries", "positions")
+        values = zip(names, (x, queries, positions), strict=True)
+        tensors = {name: value for name, value in values if value is not None}
 
-    def _seeds(self) -> tuple[Any, Any, Any]:
-        """Draw the seeds of the three dropouts for one call; None where a rate is 0."""
+        def outputs(*arguments):
+            """Return the outputs for the tensors of `tensors`."""
+            given = dict(zip(tensors, arguments, strict=True))
+            return self._outputs(padding_mask, training, query_places, seeds, **given)
+
+        if training and self.checkpoints_gradients:
+            return kernels.recomputed(outputs)(*tensors.values())
+        return outputs(*tensors.values())
+
+    def _seeds(self) -> tuple[Any, Any, Any, Any]:
+        """Draw the seeds of the dropouts for one call; None where a rate is 0."""
         dropouts = (self.attention.dropout, self.attention_dropout, self.feedforward_dropout)
         first, second, third = (dropout.next_seed() for dropout in dropouts)
-        return first, second, third
+        inner = self.feedforward.dropout
+        return first, second, third, None if inner is None else inner.next_seed()
 
-    def _outputs(self, x, padding_mask, training, queries, seeds):
+    def _outputs(
+        self, padding_mask, training, query_places, seeds, *, x, queries=None, positions=None
+    ):
         """Compute the block with drawn seeds; the other arguments are those of `call`."""
-        in_attention, after_attention, after_feedforward = seeds
-        attended = self.attention(
-            x, padding_mask, training=training, queries=queries, seed=in_attention
+        attended = self._attended(
+            x, padding_mask, training, queries, positions, query_places, seeds
         )
-        attended = self.attention_dropout(attended, training=training, seed=after_attention)
-        if queries is not None:
-            x = queries
-        x = self.attention_layer_norm(x + attended, training=training)
-        out = self.feedforward(x, training=training)
-        out = self.feedforward_dropout(out, training=training, seed=after_feedforward)
+        x = (x if queries is None else queries) + attended
+        x = self._normed(x, training)
+        out = self._fed_forward(x, training, seeds)
         return self.feedforward_layer_norm(x + out, training=training)
 
-    def compute_output_shape(self, x_shape, padding_mask_shape=None):
-        return x_shape
+    def _normed(self, x, training):
+        """Return `x` after the normalisation at the attention, if there is one."""
+        if self.attention_layer_norm is None:
+            return x
+        return self.attention_layer_norm(x, training=training)
 
+    def _attended(self, x, padding_mask, training, queries, positions, query_places, seeds):
+        """Return the attention of some tokens to `x`, after dropout."""
+        attended = self.attention(
+            x,
+            padding_mask,
+            training=training,
+            queries=queries,
+            seed=seeds[0],
+            positions=positions,
+            query_places=query_places,
+        )
+        return self.attention_dropout(attended, training=training, seed=seeds[1])
 
-class _SomeTokens(SerializableLayer):
-    """Base of layers that compute the outputs of a `TransformerBlock` for some tokens only.
+    def _fed_forward(self, x, training, seeds):
+        """Return the feed-forward layers of `x`, after dropout."""
+        out = self.feedforward(x, training=training, seed=seeds[3])
+        return self.feedforward_dropout(out, training=training, seed=seeds[2])
 
-    Keys and values are still computed for all tokens: a sixth of the products of a block.
-    """
-
-    def __init__(self, block: TransformerBlock, **kwargs):
-        kwargs.setdefault("dtype", block.dtype_policy)
-        super().__init__(**kwargs)
-        self.block = block
-        freeze_with(self, block)
-
-    def build(self, x_shape, *_args, **_kwargs):
-        build_once(self.block, x_shape)
-        self.built = True
-
-
-@keras.saving.register_keras_serializable(package="bert_keras")
-class FirstToken(_SomeTokens):
-    """Outputs of a `TransformerBlock` for the first token, [CLS], only."""
-
-    def call(self, x, padding_mask=None, training=None, position_ids=None):
-        """[batch, length, hidden_size] -> [batch, 1, hidden_size]."""
-        positions = {}
-        if position_ids is not None:
-            positions = {
-                "position_ids": position_ids,
-                "query_position_ids": position_ids[:, :1],
-            }
-        return self.block(x, padding_mask, training=training, queries=x[:, :1], **positions)
-
-    def compute_output_shape(self, x_shape, padding_mask_shape=None):
-        return (x_shape[0], 1, x_shape[2])
+    def compute_output_spec(self, x, padding_mask=None, training=None, queries=None, **positions):
+        shape = (x if queries is None else queries).shape
+        return keras.KerasTensor(shape, dtype=self.compute_dtype)
 
 
 @keras.saving.register_keras_serializable(package="bert_keras")
-class TokensOf(_SomeTokens):
-    """Outputs of a `TransformerBlock` at some positions only.
+class PreNormBlock(TransformerBlock):
+    """Pre-norm transformer block: each sublayer reads its normalised input (Xiong et al., 2020)."""
 
-    A masked language model reads about 15 % of the tokens.
+    @property
+    def norm_before_attention(self) -> Any:
+        """The normalisation before the attention; None where its input is not normalised."""
+        return self.attention_layer_norm
 
-    Args:
-        block: the block.
-        first: True to compute the first token of each example, [CLS], too.
-    """
-
-    def __init__(self, block: TransformerBlock, first: bool = False, **kwargs):
-        super().__init__(block, **kwargs)
-        self.first = first
-
-    def call(
-        self,
-        x,
-        positions,
-        padding_mask=None,
-        first_positions=None,
-        training=None,
-        position_ids=None,
+    def _outputs(
+        self, padding_mask, training, query_places, seeds, *, x, queries=None, positions=None
     ):
-        """Apply the block.
-
-        Args:
-            x: [batch, length, hidden_size].
-            positions: [batch, tokens], in [0, length).
-            padding_mask: as in `SelfAttention.call`.
-            first_positions: [batch, examples], where each example of a row begins; None where a
-                row is one example.
-            training: whether dropout is active.
-            position_ids: int32 [batch, length], of a block that reads positions; None for 0, 1, 2
-                and so on.
-
-        Returns:
-            [batch, tokens, hidden_size]. With `first` a tuple of this and the vectors of [CLS],
-            [batch, examples, hidden_size].
-        """
-        if not self.block.takes_queries:
-            all_outputs = self.block(x, padding_mask, training=training)
-            outputs = self._gather(all_outputs, positions, first_positions)
-        else:
-            if padding_mask is not None and len(padding_mask.shape) == 3:
-                padding_mask = self._gather(padding_mask, positions, first_positions)
-            queries = self._gather(x, positions, first_positions)
-            options = {}
-            if self.block.reads_positions:
-                if position_ids is None:
-                    batch, length, _ = ops.shape(x)
-                    position_ids = ops.tile(ops.arange(length, dtype="int32")[None], (batch, 1))
-                of_queries = self._gather(position_ids[..., None], positions, first_positions)
-                options = {
-                    "position_ids": position_ids,
-                    "query_position_ids": of_queries[..., 0],
-                }
-            outputs = self.block(x, padding_mask, training=training, queries=queries, **options)
-        if not self.first:
-            return outputs
-        count = 1 if first_positions is None else ops.shape(first_positions)[1]
-        return outputs[:, count:], outputs[:, :count]
-
-    def _gather(self, x, positions, first_positions):
-        """Return the vectors of `x` at the positions; with `first`, those of each [CLS] before.
-
-        A row has one example, unless it is packed: then it has several, each with its [CLS].
-
-        [batch, length, width] -> [batch, examples + tokens, width].
-        """
-        tokens = tokens_at(x, positions)
-        if not self.first:
-            return tokens
-        first = x[:, :1] if first_positions is None else tokens_at(x, first_positions)
-        return ops.concatenate([first, tokens], axis=1)
-
-    def compute_output_spec(
-        self,
-        x,
-        positions,
-        padding_mask=None,
-        first_positions=None,
-        training=None,
-        position_ids=None,
-    ):
-        batch, _, width = x.shape
-        outputs = keras.KerasTensor((*positions.shape, width), dtype=self.compute_dtype)
-        if not self.first:
-            return outputs
-        examples = 1 if first_positions is None else first_positions.shape[1]
-        return outputs, keras.KerasTensor((batch, examples, width), dtype=self.compute_dtype)
+        """Compute the block with drawn seeds; the other arguments are those of `call`."""
+        normed = self._normed(x, training)
+        normed_queries = None if queries is None else self._normed(queries, training)
+        attended = self._attended(
+            normed, padding_mask, training, normed_queries, positions, query_places, seeds
+        )
+        x = (x if queries is None else queries) + attended
+        normed = self.feedforward_layer_norm(x, training=training)
+        return x + self._fed_forward(normed, training, seeds)

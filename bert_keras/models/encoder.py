@@ -163,7 +163,7 @@ class BertEncoder(ResizesVocabulary, AnswersTexts, EncoderView):
         outputs = layers.outputs(inputs, config, hidden_states, attentions)
         super().__init__(inputs=inputs, outputs=outputs, name=name)
         # On PyTorch, layers can be attributes only after the constructor of the base class.
-        self.embeddings, self.blocks, self.final_norm, self.pooler = layers
+        self.embeddings, self.positions, self.blocks, self.final_norm, self.pooler = layers
         # === Config ===
         self.config = config
         self.options: dict[str, Any] = {"hidden_states": hidden_states, "attentions": attentions}
@@ -259,7 +259,8 @@ class BertEncoder(ResizesVocabulary, AnswersTexts, EncoderView):
     @property
     def _stack(self) -> EncoderLayers:
         """The layers of this encoder, to apply them to other inputs."""
-        return EncoderLayers(self.embeddings, self.blocks, self.final_norm, self.pooler)
+        layers = self.embeddings, self.positions, self.blocks, self.final_norm, self.pooler
+        return EncoderLayers(*layers)
 
     def prune_heads(self, heads: Mapping[int, Sequence[int]], **options: Any) -> BertEncoder:
         """Return an encoder without some attention heads; see `adaptation.prune_heads`."""
@@ -304,8 +305,7 @@ class BertEncoder(ResizesVocabulary, AnswersTexts, EncoderView):
                 "is as in inference"
             )
         else:
-            learns_bias = self.config.has_relative_positions
-            training = kernels.attention_kernel(dtype, learns_bias=learns_bias)
+            training = kernels.attention_kernel(dtype, learns_bias=self.config.learns_distances)
         return {"inference": kernels.attention_kernel(dtype), "training": training}
 
     @described

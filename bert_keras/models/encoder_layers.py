@@ -15,9 +15,16 @@ from bert_keras.layers import (
     ExampleMask,
     FirstToken,
     Pooler,
+    PreNormBlock,
     TokensAt,
     TokensOf,
     TransformerBlock,
+)
+from bert_keras.layers.normalization import normalization
+from bert_keras.models.attention_context import (
+    AttentionContext,
+    attention_context,
+    position_layers,
 )
 
 
@@ -53,10 +60,8 @@ class BlockKind(NamedTuple):
     """A kind of transformer block.
 
     Attributes:
-        make: makes a block from a config, the number of the block and a dtype policy. A block is
-            called with the hidden states [batch, length, hidden_size] and the attention mask
-            [batch, length] or [batch, length, length]. A block with `reads_positions` also gets
-            `position_ids`: int32 [batch, length], or None for 0, 1, 2 and so on.
+        make: makes a block from a config, the number of the block and a dtype policy. See
+            `TransformerBlock` for the calls of a block.
         make_final_norm: makes the normalisation after the last block, for pre-norm blocks; None for
             a kind without it.
     """
@@ -65,24 +70,61 @@ class BlockKind(NamedTuple):
     make_final_norm: Callable[[BertConfig, keras.DTypePolicy], keras.Layer] | None = None
 
 
+def _block_options(config: BertConfig, index: int, policy: keras.DTypePolicy) -> dict[str, Any]:
+    """Return the arguments of the block of the number `index`."""
+    is_pruned = bool(config.pruned_heads)
+    return {
+        "hidden_size": config.hidden_size,
+        "num_heads": config.heads_of(index),
+        "intermediate_size": config.intermediate_size,
+        "activation": config.activation,
+        "attention_dropout": config.attention_dropout,
+        "relative_positions": config.position_embedding if config.has_relative_positions else None,
+        "max_positions": config.max_positions,
+        "head_size": config.head_size,
+        "positions": config.attention_positions,
+        "position_buckets": config.position_buckets,
+        "max_distance": config.max_distance,
+        "num_key_value_heads": None if is_pruned else config.key_value_heads,
+        "attention_bias": config.attention_bias,
+        "gated": config.gated,
+        "intermediate_bias": config.intermediate_bias,
+        "output_bias": config.output_bias,
+        "intermediate_dropout": config.intermediate_dropout,
+        "norm": config.norm,
+        "norm_bias": config.norm_bias,
+        "name": f"block_{index}",
+        **_constants(config, policy),
+    }
+
+
 def _post_norm_block(config: BertConfig, index: int, policy: keras.DTypePolicy) -> TransformerBlock:
     """Make BERT's block of the number `index`, which normalises after each residual sum."""
-    return TransformerBlock(
-        config.hidden_size,
-        config.heads_of(index),
-        config.intermediate_size,
-        activation=config.activation,
-        attention_dropout=config.attention_dropout,
-        relative_positions=config.position_embedding if config.has_relative_positions else None,
-        max_positions=config.max_positions,
-        head_size=config.head_size,
-        name=f"block_{index}",
-        **_constants(config, policy),
+    return TransformerBlock(**_block_options(config, index, policy))
+
+
+def _pre_norm_block(config: BertConfig, index: int, policy: keras.DTypePolicy) -> PreNormBlock:
+    """Make the block of the number `index` that normalises before each sublayer."""
+    has_norm = config.first_norm or index > 0
+    return PreNormBlock(attention_norm=has_norm, **_block_options(config, index, policy))
+
+
+def _final_norm(config: BertConfig, policy: keras.DTypePolicy) -> keras.Layer:
+    """Make the normalisation after the last pre-norm block."""
+    return normalization(
+        config.norm,
+        epsilon=config.layer_norm_epsilon,
+        bias=config.norm_bias,
+        dtype=policy,
+        name="final_norm",
     )
 
 
 # Value of `BertConfig.block` -> how its blocks are made.
-BLOCKS = {"post_norm": BlockKind(_post_norm_block)}
+BLOCKS = {
+    "post_norm": BlockKind(_post_norm_block),
+    "pre_norm": BlockKind(_pre_norm_block, _final_norm),
+}
 
 
 def transformer_blocks(config: BertConfig, policy: keras.DTypePolicy) -> list[Any]:
@@ -109,12 +151,14 @@ class EncoderLayers(NamedTuple):
 
     Attributes:
         embeddings: the sum of the token, position and segment tables.
+        positions: the layers of `position_layers`.
         blocks: the transformer blocks; layers may share them.
         final_norm: the normalisation after the last block; None for a kind of block without it.
         pooler: the dense layer over [CLS]; None for a config without a pooler.
     """
 
     embeddings: BertEmbeddings
+    positions: list[Any]
     blocks: list[Any]
     final_norm: keras.Layer | None
     pooler: Pooler | None
@@ -130,6 +174,8 @@ class EncoderLayers(NamedTuple):
             hidden_size=config.hidden_size,
             position_offset=config.position_offset,
             position_embedding=config.position_embedding,
+            norm=config.norm if config.embedding_norm else None,
+            norm_bias=config.norm_bias,
             name="embeddings",
             **_constants(config, policy),
         )
@@ -141,24 +187,24 @@ class EncoderLayers(NamedTuple):
             pooler = Pooler(
                 config.hidden_size, config.initializer_range, dtype=policy, name="pooler"
             )
-        return cls(embeddings, blocks, final_norm, pooler)
+        return cls(embeddings, position_layers(config, policy), blocks, final_norm, pooler)
 
     def outputs(
         self, inputs: dict, config: BertConfig, hidden_states: bool, attentions: bool
     ) -> dict:
         """Return the outputs of `BertEncoder`; hidden states and attentions on request."""
-        x, padding_mask = self._embedded(inputs)
+        x, context = self._embedded(inputs, config)
         states, probabilities = [x], []
         for index in range(config.num_layers):
-            block = self._block(index, config)
-            block_input, x = x, self._apply(block, x, padding_mask, inputs)
+            block_input, x = x, self._apply(index, x, context, config)
             # After the block, because the call of the block builds and names the variables.
             if attentions:
+                block = self._block(index, config)
                 probabilities_of = AttentionProbabilities(
                     block.attention, block.norm_before_attention, name=f"attentions_{index}"
                 )
-                positions = self._positions(block, inputs)
-                probabilities.append(probabilities_of(block_input, padding_mask, **positions))
+                mask, positions = context.of(config.is_local(index))
+                probabilities.append(probabilities_of(block_input, mask, **positions))
             states.append(x)
         outputs = self._last_outputs(self._normed(x))
         if hidden_states:
@@ -169,10 +215,10 @@ class EncoderLayers(NamedTuple):
 
     def first_token(self, inputs: dict, config: BertConfig) -> dict:
         """Return the outputs of `BertEncoder.first_token`: `sequence_output` is [B, 1, D]."""
-        x, mask = self._before_last(inputs, config)
-        block = self._block(-1, config)
-        apply_to_first = FirstToken(block, name="first_token")
-        first = apply_to_first(x, mask, **self._positions(block, inputs))
+        x, context = self._before_last(inputs, config)
+        apply_to_first = FirstToken(self._block(-1, config), name="first_token")
+        mask, positions = context.of(config.is_local(config.num_layers - 1))
+        first = apply_to_first(x, mask, **positions)
         return {**self._last_outputs(self._normed(first)), features.BEFORE_LAST: x}
 
     def at_positions(self, inputs: dict, config: BertConfig, pooled: bool) -> dict:
@@ -184,12 +230,11 @@ class EncoderLayers(NamedTuple):
             config: the config of the encoder.
             pooled: True to compute the vectors of [CLS] too, and from them the pooled output.
         """
-        x, mask = self._before_last(inputs, config)
+        x, context = self._before_last(inputs, config)
         pooler = self.pooler if pooled else None
-        block = self._block(-1, config)
-        apply_to_tokens = TokensOf(block, pooler is not None, name="tokens")
+        apply_to_tokens = TokensOf(self._block(-1, config), pooler is not None, name="tokens")
         first = inputs.get(features.FIRST_POSITIONS)
-        positions = self._positions(block, inputs)
+        mask, positions = context.of(config.is_local(config.num_layers - 1))
         vectors = apply_to_tokens(x, inputs[features.MASK_POSITIONS], mask, first, **positions)
         outputs = {features.BEFORE_LAST: x}
         if pooler is None:
@@ -202,10 +247,10 @@ class EncoderLayers(NamedTuple):
 
     def packed(self, inputs: dict, config: BertConfig, hidden_states: bool) -> dict:
         """Return the outputs of `BertEncoder.packed`; hidden states on request."""
-        x, mask = self._embedded(inputs)
+        x, context = self._embedded(inputs, config)
         states = [x]
         for index in range(config.num_layers):
-            x = self._apply(self._block(index, config), x, mask, inputs)
+            x = self._apply(index, x, context, config)
             states.append(x)
         x = self._normed(x)
         tokens = TokensAt(dtype=self.embeddings.dtype_policy, name="first_tokens")
@@ -225,41 +270,38 @@ class EncoderLayers(NamedTuple):
 
         Args:
             x: input of the last block, [B, L, D].
-            mask: attention mask of the last block, [B, L].
+            mask: padding mask, [B, L].
             config: the config of the encoder.
         """
-        return self._normed(self._apply(self._block(-1, config), x, mask, {}))
+        context = attention_context(self.positions, mask, mask, None, config)
+        return self._normed(self._apply(config.num_layers - 1, x, context, config))
 
-    def _embedded(self, inputs: dict) -> tuple[Any, Any]:
-        """Return the embeddings, [B, L, D], and the attention mask.
+    def _embedded(self, inputs: dict, config: BertConfig) -> tuple[Any, AttentionContext]:
+        """Return the embeddings, [B, L, D], and what the blocks share.
 
         The mask is the padding mask, [B, L]; of packed rows [B, L, L], so that each token attends
         to its own example alone.
         """
-        positions = inputs.get(features.POSITION_IDS)
-        x = self.embeddings(
-            inputs[features.TOKEN_IDS], inputs.get(features.SEGMENT_IDS), position_ids=positions
-        )
-        if positions is None:
-            return x, inputs[features.PADDING_MASK]
-        return x, ExampleMask(name="example_mask")(inputs[features.EXAMPLE_IDS])
+        token_ids, position_ids = inputs[features.TOKEN_IDS], inputs.get(features.POSITION_IDS)
+        segment_ids = inputs.get(features.SEGMENT_IDS)
+        x = self.embeddings(token_ids, segment_ids, position_ids=position_ids)
+        if position_ids is None:
+            mask = inputs[features.PADDING_MASK]
+        else:
+            mask = ExampleMask(name="example_mask")(inputs[features.EXAMPLE_IDS])
+        return x, attention_context(self.positions, token_ids, mask, position_ids, config)
 
-    def _before_last(self, inputs: dict, config: BertConfig) -> tuple[Any, Any]:
-        """Return the input of the last block, [B, L, D], and the attention mask of `_embedded`."""
-        x, mask = self._embedded(inputs)
+    def _before_last(self, inputs: dict, config: BertConfig) -> tuple[Any, AttentionContext]:
+        """Return the input of the last block, [B, L, D], and what the blocks share."""
+        x, context = self._embedded(inputs, config)
         for index in range(config.num_layers - 1):
-            x = self._apply(self._block(index, config), x, mask, inputs)
-        return x, mask
+            x = self._apply(index, x, context, config)
+        return x, context
 
-    def _apply(self, block: Any, x: Any, mask: Any, inputs: dict) -> Any:
-        """Return the output of one block for hidden states, both [B, L, D]."""
-        return block(x, mask, **self._positions(block, inputs))
-
-    def _positions(self, block: Any, inputs: dict) -> dict[str, Any]:
-        """Return {"position_ids": …} for a block that reads positions, and {} for others."""
-        if not block.reads_positions:
-            return {}
-        return {features.POSITION_IDS: inputs.get(features.POSITION_IDS)}
+    def _apply(self, layer: int, x: Any, context: AttentionContext, config: BertConfig) -> Any:
+        """Return the output of one layer for hidden states, both [B, L, D]."""
+        mask, positions = context.of(config.is_local(layer))
+        return self._block(layer, config)(x, mask, **positions)
 
     def _normed(self, x: Any) -> Any:
         """Return the output of the final normalisation, or `x` where there is none."""

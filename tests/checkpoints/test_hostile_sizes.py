@@ -30,7 +30,8 @@ from bert_keras.checkpoint_report import print_checkpoint
 from bert_keras.checkpoints import google_tf1, hugging_face_names, open_checkpoint
 from bert_keras.checkpoints.keras_hub_names import BACKBONES
 from bert_keras.checkpoints.manifest import CONFIG, MANIFEST, WEIGHTS
-from bert_keras.config import MOST, BertConfig
+from bert_keras.config import BertConfig
+from bert_keras.config_checks import MOST
 from bert_keras.errors import ArtifactError
 from bert_keras.file_io import LARGE, SMALL
 from bert_keras.models import Task

@@ -13,7 +13,7 @@ from safetensors.numpy import load_file, save_file
 from bert_keras import PRESETS, BertEncoder, Pretrainer
 from bert_keras.checkpoints import hugging_face, hugging_face_names
 from bert_keras.checkpoints.manifest import WEIGHTS
-from bert_keras.config import ACTIVATIONS
+from bert_keras.config_checks import ACTIVATIONS
 from bert_keras.errors import ArtifactError
 from tests import contracts, reference
 from tests.contracts import FAMILIES, TINY

@@ -9,7 +9,7 @@ import keras
 import numpy as np
 import pytest
 
-from bert_keras.config import ACTIVATIONS as CONFIG_ACTIVATIONS
+from bert_keras.config_checks import ACTIVATIONS as CONFIG_ACTIVATIONS
 from bert_keras.layers import FeedForward
 from bert_keras.layers.transformer_block import ACTIVATIONS
 from tests import contracts

@@ -6,7 +6,7 @@ import keras
 import pytest
 
 import bert_keras as bk
-from bert_keras import config
+from bert_keras import config_checks
 from bert_keras.models.encoder_layers import (
     BLOCKS,
     EncoderLayers,
@@ -20,7 +20,7 @@ _POLICY = keras.DTypePolicy("float32")
 
 
 def test_a_config_names_every_kind_of_block() -> None:
-    assert tuple(BLOCKS) == config.BLOCKS
+    assert tuple(BLOCKS) == config_checks.BLOCKS
 
 
 def test_layers_are_named_and_as_many_as_the_config_says() -> None:
