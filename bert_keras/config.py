@@ -246,6 +246,12 @@ class BertConfig:
         return self.position_embedding in ("relative_key", "relative_key_query")
 
     @property
+    def distance_span(self) -> int:
+        """Number of learned vectors for each sign of a distance; 0 without such vectors."""
+        has_vectors = self.attention_positions in DISENTANGLED
+        return (self.position_buckets or self.max_distance) if has_vectors else 0
+
+    @property
     def learns_distances(self) -> bool:
         """True if the attention adds any learned score for the distance of two tokens."""
         return self.has_relative_positions or self.attention_positions in ("buckets", *DISENTANGLED)

@@ -44,6 +44,60 @@ FAMILIES = {
     "relative_key": TINY.replace(position_embedding="relative_key"),
     "relative_key_query": TINY.replace(position_embedding="relative_key_query"),
 }
+# One config for each value of an encoder beyond those families, and for values that are combined.
+VALUES = {
+    "rotary": TINY.replace(attention_positions="rotary", position_embedding="none"),
+    "rotary_interleaved": TINY.replace(
+        attention_positions="rotary_interleaved", position_embedding="none", rotary_base=500.0
+    ),
+    "alibi": TINY.replace(attention_positions="alibi", position_embedding="none"),
+    "buckets": TINY.replace(attention_positions="buckets", position_buckets=8, max_distance=6),
+    "disentangled": TINY.replace(attention_positions="disentangled", max_distance=4),
+    "disentangled_shared": TINY.replace(
+        attention_positions="disentangled_shared",
+        position_embedding="none",
+        position_buckets=4,
+        max_distance=10,
+        position_norm=True,
+    ),
+    "window": TINY.replace(window=1, global_every=2, global_offset=1, num_layers=3),
+    "gated": TINY.replace(
+        gated=True, intermediate_bias=False, output_bias=False, intermediate_dropout=0.1
+    ),
+    "pre_norm": TINY.replace(block="pre_norm", embedding_norm=False),
+    "grouped_heads": TINY.replace(num_key_value_heads=1, attention_bias=False),
+    "rms": TINY.replace(norm="rms"),
+    "like_modernbert": TINY.replace(
+        block="pre_norm",
+        num_layers=3,
+        norm_bias=False,
+        first_norm=False,
+        attention_positions="rotary",
+        position_embedding="none",
+        rotary_base=160_000.0,
+        local_rotary_base=10_000.0,
+        window=2,
+        global_every=3,
+        gated=True,
+        attention_bias=False,
+        intermediate_bias=False,
+        output_bias=False,
+        num_segments=0,
+        pooler=False,
+    ),
+    "like_eurobert": TINY.replace(
+        block="pre_norm",
+        norm="rms",
+        embedding_norm=False,
+        attention_positions="rotary",
+        position_embedding="none",
+        num_key_value_heads=1,
+        gated=True,
+        activation="silu",
+        num_segments=0,
+        pooler=False,
+    ),
+}
 
 
 def batch(

@@ -32,23 +32,30 @@ def _encode(w: dict[str, np.ndarray], config: BertConfig, x: Mapping[str, Any]) 
     if config.num_segments:
         segments = x.get(features.SEGMENT_IDS, 0 * x[features.TOKEN_IDS])
         hidden = hidden + w["embeddings/segment/embeddings"][segments]
-    hidden = _layer_norm(w, config, "embeddings/layer_norm", hidden)
+    if config.embedding_norm:
+        hidden = _norm(w, config, "embeddings/layer_norm", hidden)
     if config.table_size != config.hidden_size:
         hidden = _dense(w, "embeddings/projection", hidden)
     states, attentions = [hidden], []
     for layer in range(config.num_layers):
         block = f"block_{layer * config.unique_layers // config.num_layers}"
-        attended, probabilities = _attend(
-            w, config, f"{block}/attention", hidden, x[features.PADDING_MASK]
-        )
-        hidden = _layer_norm(w, config, f"{block}/attention_layer_norm", hidden + attended)
-        inner = _ACTIVATIONS[config.activation](
-            _dense(w, f"{block}/feedforward/intermediate", hidden)
-        )
-        inner = _dense(w, f"{block}/feedforward/output", inner)
-        hidden = _layer_norm(w, config, f"{block}/feedforward_layer_norm", hidden + inner)
+        is_pre_norm = config.block == "pre_norm"
+        has_norm = is_pre_norm and (config.first_norm or block != "block_0")
+        x_norm = _norm(w, config, f"{block}/attention_layer_norm", hidden) if has_norm else hidden
+        attended, probabilities = _attend(w, config, block, x_norm, x[features.PADDING_MASK], layer)
+        hidden = hidden + attended
+        if not is_pre_norm:
+            hidden = _norm(w, config, f"{block}/attention_layer_norm", hidden)
+        inner = hidden
+        if is_pre_norm:
+            inner = _norm(w, config, f"{block}/feedforward_layer_norm", hidden)
+        hidden = hidden + _feed_forward(w, config, f"{block}/feedforward", inner)
+        if not is_pre_norm:
+            hidden = _norm(w, config, f"{block}/feedforward_layer_norm", hidden)
         states.append(hidden)
         attentions.append(probabilities)
+    if config.block == "pre_norm":
+        hidden = _norm(w, config, "final_norm", hidden)
     outputs: dict[str, Any] = {
         features.SEQUENCE_OUTPUT: hidden,
         features.HIDDEN_STATES: tuple(states),
@@ -59,22 +66,124 @@ def _encode(w: dict[str, np.ndarray], config: BertConfig, x: Mapping[str, Any]) 
     return outputs
 
 
+def _feed_forward(
+    w: dict[str, np.ndarray], config: BertConfig, path: str, x: np.ndarray
+) -> np.ndarray:
+    inner, activate = _dense(w, f"{path}/intermediate", x), _ACTIVATIONS[config.activation]
+    inner = activate(_dense(w, f"{path}/gate", x)) * inner if config.gated else activate(inner)
+    return _dense(w, f"{path}/output", inner)
+
+
 def _attend(
-    w: dict[str, np.ndarray], config: BertConfig, path: str, x: np.ndarray, padding_mask: np.ndarray
+    w: dict[str, np.ndarray],
+    config: BertConfig,
+    block: str,
+    x: np.ndarray,
+    padding_mask: np.ndarray,
+    layer: int,
 ) -> tuple[np.ndarray, np.ndarray]:
+    path = f"{block}/attention"
     heads = (*x.shape[:2], -1, config.head_size)
     query, key, value = (
         _dense(w, f"{path}/{name}", x).reshape(heads) for name in ("query", "key", "value")
     )
+    shared = config.num_heads // config.key_value_heads
+    key, value = (each.repeat(shared, axis=2) for each in (key, value))
+    positions = config.attention_positions
+    if positions.startswith("rotary"):
+        base = config.rotary_base
+        if config.is_local(layer) and config.local_rotary_base is not None:
+            base = config.local_rotary_base
+        query, key = (_turned(each, base, positions) for each in (query, key))
     scores = np.einsum("BTNK,BSNK->BNTS", query, key)
-    if not config.position_rows:
+    if config.has_relative_positions:
         scores = scores + _distance_scores(w, config, path, query, key)
+    if positions.startswith("disentangled"):
+        scores = (scores + _disentangled_scores(w, config, path, query, key)) / math.sqrt(3)
     scores = scores / math.sqrt(query.shape[-1])
-    scores = np.where(padding_mask[:, None, None, :] == 1, scores, -1e9)
+    if positions in ("alibi", "buckets"):
+        scores = scores + _distance_bias(w, config, x.shape[1])
+    is_seen = padding_mask[:, None, None, :] == 1
+    if config.is_local(layer):
+        assert config.window is not None
+        away = np.arange(x.shape[1])[:, None] - np.arange(x.shape[1])
+        is_seen = is_seen & (np.abs(away) <= config.window)
+    scores = np.where(is_seen, scores, -1e9)
     exponents = np.exp(scores - scores.max(-1, keepdims=True))
     probabilities = exponents / exponents.sum(-1, keepdims=True)
     context = np.einsum("BNTS,BSNK->BTNK", probabilities, value).reshape((*x.shape[:2], -1))
     return _dense(w, f"{path}/output", context), probabilities
+
+
+def _turned(x: np.ndarray, base: float, positions: str) -> np.ndarray:
+    """Turn pairs of numbers by complex multiplication (Su et al., 2021, equation 13)."""
+    half = x.shape[-1] // 2
+    pairs = x[..., :half] + 1j * x[..., half:]
+    if positions == "rotary_interleaved":
+        pairs = x[..., ::2] + 1j * x[..., 1::2]
+    rates = base ** (-np.arange(half) / half)
+    turned = pairs * np.exp(1j * np.arange(x.shape[1])[:, None, None] * rates)
+    if positions == "rotary_interleaved":
+        return np.stack([turned.real, turned.imag], axis=-1).reshape(x.shape)
+    return np.concatenate([turned.real, turned.imag], axis=-1)
+
+
+def _distance_bias(w: dict[str, np.ndarray], config: BertConfig, length: int) -> np.ndarray:
+    """Compute the bias of each head and pair of tokens, one pair after the other."""
+    bias = np.zeros((config.num_heads, length, length))
+    for t in range(length):
+        for s in range(length):
+            if config.attention_positions == "alibi":
+                power = config.num_heads  # of two, in every config here
+                slopes = 2.0 ** (-8.0 * np.arange(1, power + 1) / power)
+                bias[:, t, s] = -slopes * abs(t - s)
+            else:
+                bias[:, t, s] = w["distance_bias/table/embeddings"][_bucket(config, t - s)]
+    return bias
+
+
+def _bucket(config: BertConfig, distance: int) -> int:
+    """Return the bucket of a distance (Raffel et al., 2020, §2.1; T5's code)."""
+    half = config.position_buckets // 2
+    exact, away = half // 2, abs(distance)
+    bucket = away
+    if away >= exact:
+        share = math.log(away / exact) / math.log(config.max_distance / exact)
+        bucket = min(half - 1, exact + int(share * (half - exact)))
+    return bucket + (half if distance < 0 else 0)
+
+
+def _disentangled_scores(
+    w: dict[str, np.ndarray], config: BertConfig, path: str, query: np.ndarray, key: np.ndarray
+) -> np.ndarray:
+    """Compute content-to-position and position-to-content scores (He et al., 2021, equation 4)."""
+    vectors = w["distance_vectors/table/embeddings"]
+    if config.position_norm:
+        vectors = _norm(w, config, "distance_vectors/layer_norm", vectors, kind="layer")
+    is_shared = config.attention_positions == "disentangled_shared"
+    prefix = "" if is_shared else "position_"
+    heads = (len(vectors), -1, config.head_size)
+    of_queries = _dense(w, f"{path}/{prefix}query", vectors).reshape(heads)
+    of_keys = _dense(w, f"{path}/{prefix}key", vectors).reshape(heads)
+    batch, length, count, _ = query.shape
+    scores = np.zeros((batch, count, length, length))
+    for t in range(length):
+        for s in range(length):
+            row = _distance_row(config, t - s)
+            scores[:, :, t, s] = (query[:, t] * of_keys[row]).sum(-1)
+            scores[:, :, t, s] += (key[:, s] * of_queries[row]).sum(-1)
+    return scores
+
+
+def _distance_row(config: BertConfig, distance: int) -> int:
+    """Return the row of a distance (He et al., 2021, equation 3; log buckets of version 2)."""
+    span, middle, away = config.max_distance, config.position_buckets // 2, abs(distance)
+    if config.position_buckets:
+        span = config.position_buckets
+        if away > middle:
+            share = math.log(away / middle) / math.log((config.max_distance - 1) / middle)
+            distance = int(math.copysign(middle + math.ceil(share * (middle - 1)), distance))
+    return min(max(distance + span, 0), 2 * span - 1)
 
 
 def _distance_scores(
@@ -104,7 +213,7 @@ def _heads(
         positions = x[features.MASK_POSITIONS][:, :, None]
         hidden = np.take_along_axis(encoded[features.SEQUENCE_OUTPUT], positions, axis=1)
         hidden = activate(_dense(w, "mlm/dense", hidden))
-        hidden = _layer_norm(w, config, "mlm/layer_norm", hidden)
+        hidden = _norm(w, config, "mlm/layer_norm", hidden, kind="layer")
         logits[features.MLM] = hidden @ w["embeddings/token/embeddings"].T + w["mlm/bias"]
     if "rtd/dense/kernel" in w:
         hidden = activate(_dense(w, "rtd/dense", encoded[features.SEQUENCE_OUTPUT]))
@@ -116,15 +225,16 @@ def _heads(
 
 
 def _dense(w: dict[str, np.ndarray], path: str, x: np.ndarray) -> np.ndarray:
-    return x @ w[f"{path}/kernel"] + w[f"{path}/bias"]
+    return x @ w[f"{path}/kernel"] + w.get(f"{path}/bias", 0.0)
 
 
-def _layer_norm(
-    w: dict[str, np.ndarray], config: BertConfig, path: str, x: np.ndarray
+def _norm(
+    w: dict[str, np.ndarray], config: BertConfig, path: str, x: np.ndarray, kind: str | None = None
 ) -> np.ndarray:
-    x = x - x.mean(-1, keepdims=True)
+    if (kind or config.norm) == "layer":
+        x = x - x.mean(-1, keepdims=True)
     x = x / np.sqrt((x**2).mean(-1, keepdims=True) + config.layer_norm_epsilon)
-    return x * w[f"{path}/gamma"] + w[f"{path}/beta"]
+    return x * w[f"{path}/gamma"] + w.get(f"{path}/beta", 0.0)
 
 
 _ACTIVATIONS = {

@@ -361,10 +361,15 @@ def _sizes(config: BertConfig) -> list[Any]:
     shapes = {
         f"embeddings/{name}/embeddings": (n, config.table_size) for name, n in rows.items() if n
     }
+    if config.attention_positions == "buckets":
+        shapes["distance_bias/table/embeddings"] = (config.position_buckets, config.num_heads)
+    if config.distance_span:
+        shapes["distance_vectors/table/embeddings"] = (2 * config.distance_span, hidden)
     inner = config.heads_of(config.unique_layers - 1) * config.head_size
-    # All parts of a fused tensor. `check_sizes` drops the parts that the format does not have.
-    for name in ("query", "key", "value"):
-        shapes[f"{last}/attention/{name}/kernel"] = (hidden, inner)
-    for name in ("intermediate", "gate"):
+    shared = config.num_heads // config.key_value_heads
+    # All parts of a fused tensor.
+    for name, width in (("query", inner), ("key", inner // shared), ("value", inner // shared)):
+        shapes[f"{last}/attention/{name}/kernel"] = (hidden, width)
+    for name in ("intermediate", "gate") if config.gated else ("intermediate",):
         shapes[f"{last}/feedforward/{name}/kernel"] = (hidden, config.intermediate_size)
     return [types.SimpleNamespace(path=path, shape=shape) for path, shape in shapes.items()]

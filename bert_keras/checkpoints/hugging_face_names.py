@@ -339,7 +339,17 @@ _BERT, _ELECTRA = FAMILIES["bert"], FAMILIES["electra"]
 NATIVE = Family(
     model_types=("bert_keras",),
     prefix=_BERT.prefix,
-    encoder={**_ELECTRA.encoder, **_BERT.encoder},
+    encoder={
+        **_ELECTRA.encoder,
+        **_BERT.encoder,
+        "distance_bias/table": "encoder.relative_attention_bias",
+        "distance_vectors/table": "encoder.rel_embeddings",
+        "distance_vectors/layer_norm": "encoder.LayerNorm",
+        "block_#/attention/position_query": "encoder.layer.#.attention.self.pos_query_proj",
+        "block_#/attention/position_key": "encoder.layer.#.attention.self.pos_key_proj",
+        "block_#/feedforward/gate": "encoder.layer.#.intermediate.gate",
+        "final_norm": "encoder.final_norm",
+    },
     heads={
         **{path: name for path, name in _ELECTRA.heads.items() if path.startswith("rtd/")},
         **_BERT.heads,

@@ -35,6 +35,7 @@ LAYERS = {
     "value": ("attention", "value"),
     "attention_output": ("attention", "output_projection"),
     "intermediate": ("feedforward", "intermediate"),
+    "gate": ("feedforward", "gate"),
     "output": ("feedforward", "output_projection"),
 }
 
@@ -79,6 +80,16 @@ def enable_lora(
             "The encoder has adapters already: merge_lora() adds them to their kernels. Call it "
             "before enable_lora()."
         )
+    chosen = [
+        getattr(getattr(block, sublayer), projection)
+        for block in encoder.blocks
+        for sublayer, projection in map(LAYERS.__getitem__, dict.fromkeys(layers))
+    ]
+    if None in chosen:
+        raise ValueError(
+            "The feed-forward layers of this encoder have no gate. Leave 'gate' out of `layers`. "
+            f"Received: layers={layers!r}"
+        )
     variables = state.variables_by_name(encoder)
     # `merge_lora` leaves these frozen. They are names, because the encoder's config has them too.
     encoder.frozen_before_adapters = tuple(
@@ -86,10 +97,8 @@ def enable_lora(
     )
     for variable in variables.values():
         variable.trainable = False
-    for block in encoder.blocks:
-        for name in dict.fromkeys(layers):
-            sublayer, projection = LAYERS[name]
-            getattr(getattr(block, sublayer), projection).enable_lora(rank, lora_alpha=alpha)
+    for projection in chosen:
+        projection.enable_lora(rank, lora_alpha=alpha)
     _forget_graphs(encoder)
 
 
@@ -152,9 +161,10 @@ def _forget_graphs(model: keras.Model) -> None:
 _BLOCK = re.compile(r"^block_(\d+)/")
 # Axis of each variable that has num_heads * head_size entries. The output projection reads the
 # heads, so there it is the axis of the inputs.
+_OF_HEADS = ("query", "key", "value", "position_query", "position_key")
 _HEADS = {
-    **{f"attention/{name}/kernel": 1 for name in ("query", "key", "value")},
-    **{f"attention/{name}/bias": 0 for name in ("query", "key", "value")},
+    **{f"attention/{name}/kernel": 1 for name in _OF_HEADS},
+    **{f"attention/{name}/bias": 0 for name in _OF_HEADS},
     "attention/output/kernel": 0,
 }
 
@@ -236,6 +246,16 @@ def keep_layers(
             "BertEncoder(encoder.config.replace(num_layers=…)) and call its "
             f"set_weights(encoder.get_weights()). Received: num_layers={config.num_layers}, "
             f"num_unique_layers={config.num_unique_layers}"
+        )
+    if any(config.is_local(old) != config.is_local(new) for new, old in enumerate(chosen)):
+        raise ValueError(
+            "Local and global layers alternate, and a layer would change from one to the other. "
+            f"Keep the first layers, as with layers={len(chosen)}. Received: layers={chosen}"
+        )
+    if chosen[0] and not config.first_norm:
+        raise ValueError(
+            "The first layer does not normalise its input, and others do. Keep the first layer. "
+            f"Received: layers={chosen}"
         )
     changes: dict[str, Any] = {"num_layers": len(chosen), "num_unique_layers": len(chosen)}
     if config.pruned_heads:

@@ -66,7 +66,7 @@ def position_layers(config: BertConfig, policy: keras.DTypePolicy) -> list[keras
         return [
             DistanceVectors(
                 config.hidden_size,
-                config.position_buckets or config.max_distance,
+                config.distance_span,
                 config.position_norm,
                 name="distance_vectors",
                 layer_norm_epsilon=config.layer_norm_epsilon,

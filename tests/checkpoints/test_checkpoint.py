@@ -16,19 +16,19 @@ from bert_keras.checkpoints import checkpoint, tensors
 from bert_keras.checkpoints.manifest import MANIFEST, WEIGHTS
 from bert_keras.errors import ArtifactError
 from tests import contracts
-from tests.contracts import FAMILIES, TINY
+from tests.contracts import FAMILIES, TINY, VALUES
 
 
 def _shapes(config: BertConfig) -> dict[str, tuple[int, ...]]:
     return {matrix.path: matrix.shape for matrix in checkpoint._sizes(config)}
 
 
-@pytest.mark.parametrize("family", FAMILIES)
-def test_the_sizes_are_those_of_the_model(family: str) -> None:
-    variables = {v.path: tuple(v.shape) for v in BertEncoder(FAMILIES[family]).weights}
-    shapes = _shapes(FAMILIES[family])
-    assert {path for path in shapes if "gate" not in path} <= variables.keys()
-    assert all(variables.get(path, shape) == shape for path, shape in shapes.items())
+@pytest.mark.parametrize("name", [*FAMILIES, *VALUES])
+def test_the_sizes_are_those_of_the_model(name: str) -> None:
+    config = (FAMILIES | VALUES)[name]
+    variables = {v.path: tuple(v.shape) for v in BertEncoder(config).weights}
+    shapes = _shapes(config)
+    assert shapes.items() <= variables.items()
 
 
 def test_classes_that_no_tensor_has(tmp_path) -> None:
@@ -64,10 +64,20 @@ def test_every_size_of_a_config_is_among_them() -> None:
     }
     # The number of heads changes no shape, num_unique_layers cannot exceed num_layers, and twice
     # the position_offset of 0 is 0.
-    for free in ("num_heads", "num_unique_layers", "position_offset"):
+    for free in ("num_heads", "num_unique_layers", "position_offset", "num_key_value_heads"):
+        del changes[free]
+    # The pattern of local layers has no weights, and buckets and distances only some encoders have.
+    for free in ("global_every", "global_offset", "position_buckets", "max_distance"):
         del changes[free]
     for name, value in changes.items():
         assert _shapes(TINY.replace(**{name: value})) != _shapes(TINY), name
+    for case, name, value in (
+        ("buckets", "position_buckets", 10),
+        ("disentangled", "max_distance", 5),
+        ("disentangled_shared", "position_buckets", 6),
+        ("grouped_heads", "num_key_value_heads", 2),
+    ):
+        assert _shapes(VALUES[case].replace(**{name: value})) != _shapes(VALUES[case]), name
 
 
 @pytest.mark.parametrize("in_parts", [False, True])

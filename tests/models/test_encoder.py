@@ -10,7 +10,7 @@ import pytest
 
 from bert_keras import PRESETS, BertEncoder, features
 from tests import contracts, reference
-from tests.contracts import FAMILIES, TINY, numpy
+from tests.contracts import FAMILIES, TINY, VALUES, numpy
 
 _SEQUENCE, _POOLED = features.SEQUENCE_OUTPUT, features.POOLED_OUTPUT
 
@@ -63,12 +63,11 @@ def test_contract(everything: bool, tmp_path):
     contracts.check_encoder(make, tmp_path)
 
 
-@pytest.mark.parametrize("family", FAMILIES)
-def test_equals_the_numpy_reference(family: str):
-    """Every output of every model family equals the NumPy reference, on every backend."""
-    encoder = contracts.as_trained(
-        BertEncoder(FAMILIES[family], hidden_states=True, attentions=True)
-    )
+@pytest.mark.parametrize("name", [*FAMILIES, *VALUES])
+def test_equals_the_numpy_reference(name: str):
+    """Every output of every family and value equals the NumPy reference, on every backend."""
+    config = (FAMILIES | VALUES)[name]
+    encoder = contracts.as_trained(BertEncoder(config, hidden_states=True, attentions=True))
     x = contracts.batch(encoder.config)
     expected = reference.numpy_outputs(encoder, x)
     contracts.assert_close(

@@ -33,7 +33,7 @@ from bert_keras.data import (
 from bert_keras.models import Task
 from bert_keras.models.task_views import MeanOfExamples
 from tests import contracts
-from tests.contracts import FAMILIES, TINY, numpy
+from tests.contracts import FAMILIES, TINY, VALUES, numpy
 from tests.gradients import step_of
 from tests.pretraining import few_examples
 
@@ -129,9 +129,9 @@ def _packed_inputs(config: Any, length: int = 5) -> tuple[dict, dict]:
     return x, packed
 
 
-@pytest.mark.parametrize("family", FAMILIES)
-def test_outputs_are_those_of_the_examples(family: str) -> None:
-    encoder = contracts.as_trained(BertEncoder(FAMILIES[family], hidden_states=True))
+@pytest.mark.parametrize("name", [*FAMILIES, *VALUES])
+def test_outputs_are_those_of_the_examples(name: str) -> None:
+    encoder = contracts.as_trained(BertEncoder((FAMILIES | VALUES)[name], hidden_states=True))
     x, packed = _packed_inputs(encoder.config)
     expected, found = numpy(encoder(x)), numpy(encoder.packed(hidden_states=True)(packed))
     assert found.keys() == {*expected, features.FIRST_OUTPUT}
