@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from bert_keras import PRESETS, BertConfig
+from bert_keras.config_checks import _FLAGS
 
 _BASE = BertConfig(vocab_size=30)
 
@@ -32,7 +33,19 @@ _BAD: list[tuple[str, tuple[Any, ...], str]] = [
         ([[0]], [[12], *[[]] * 11], [[0.0], *[[]] * 11], "0"),
         "12 lists",
     ),
-    ("block", ("pre_norm", 1), "one of post_norm"),
+    ("block", ("sandwich", 1), "one of post_norm, pre_norm"),
+    ("attention_positions", ("absolute", "", None), "one of none, rotary, rotary_interleaved, al"),
+    ("norm", ("batch", None), "one of layer, rms"),
+    ("rotary_base", (1.0, -1, 1e12, float("nan"), None), r"number in \(1, 1e\+12\)"),
+    ("local_rotary_base", (0, True, "1e4"), r"number in \(1, 1e\+12\)"),
+    ("position_buckets", (-1, 1.5, False, None), "integer of at least 0"),
+    ("max_distance", (*_COUNTS, None), "integer of at least 1"),
+    ("window", (-1, 1.5, True), "integer of at least 0"),
+    ("global_every", (*_COUNTS, None), "integer of at least 1"),
+    ("global_offset", (-1, 1.5, False, None), "integer of at least 0"),
+    ("num_key_value_heads", _COUNTS, "integer of at least 1"),
+    ("intermediate_dropout", (1.0, -0.1, None), r"number in \[0, 1\)"),
+    *((name, (1, 0, None, "yes"), "true or false") for name in _FLAGS if name != "pooler"),
     ("family", ("gpt2", "BERT", None), "one of bert, roberta, distilbert, albert, electra"),
     ("pooler", (1, 0, None, "yes"), "true or false"),
     ("activation", ("GELU", "swish", "", None), "one of gelu, gelu_tanh, relu, silu, tanh"),

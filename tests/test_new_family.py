@@ -19,7 +19,7 @@ from safetensors.numpy import load_file
 
 from bert_keras import BertConfig, BertEncoder, MaskedLM, SequenceClassifier, config, features
 from bert_keras.checkpoints import hugging_face_names
-from bert_keras.checkpoints.hugging_face_names import Family
+from bert_keras.checkpoints.hugging_face_family import Family
 from bert_keras.errors import UsageError
 from bert_keras.kernels.mask_values import MASKED
 from bert_keras.layers import FeedForward

@@ -12,7 +12,7 @@ from bert_keras import file_io
 from bert_keras.checkpoints import hugging_face_names, streaming, tensors, tf_checkpoint
 from bert_keras.checkpoints import manifest as manifests
 from bert_keras.checkpoints.checkpoint import Checkpoint, Shapes, encoder_of
-from bert_keras.checkpoints.hugging_face_names import CONSTANTS, SIZES, task_format
+from bert_keras.checkpoints.hugging_face_family import CONSTANTS, SIZES, task_format
 from bert_keras.checkpoints.name_mapping import LeafRule, NameMap
 from bert_keras.checkpoints.wrapped_names import unwrapped
 from bert_keras.config import BertConfig

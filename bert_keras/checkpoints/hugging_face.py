@@ -12,7 +12,8 @@ from typing import Any
 
 from bert_keras import features
 from bert_keras.checkpoints import hugging_face_names
-from bert_keras.checkpoints.hugging_face_names import FAMILIES, NATIVE, Family, task_format
+from bert_keras.checkpoints.hugging_face_family import Family, task_format
+from bert_keras.checkpoints.hugging_face_names import FAMILIES, NATIVE
 from bert_keras.checkpoints.name_mapping import LeafRule, NameMap
 from bert_keras.checkpoints.wrapped_names import COUNTER
 from bert_keras.config import BertConfig

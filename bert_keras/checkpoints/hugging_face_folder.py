@@ -31,13 +31,13 @@ from bert_keras.checkpoints import (
 )
 from bert_keras.checkpoints import manifest as manifests
 from bert_keras.checkpoints.checkpoint import Checkpoint, Shapes, is_task
+from bert_keras.checkpoints.hugging_face_family import Family, task_format
 from bert_keras.checkpoints.hugging_face_names import (
     CLASS_OF_HEADS,
     CLASSES,
     FAMILIES,
     VECTOR_CLASSES,
     VECTOR_OPTIONS,
-    Family,
 )
 from bert_keras.checkpoints.manifest import CONFIG, MANIFEST, STATE_WEIGHTS
 from bert_keras.checkpoints.name_mapping import LeafRule, NameMap, TensorSpec
@@ -209,7 +209,7 @@ class Folder(Checkpoint):
         for ours in classes:
             if theirs in [[name] for name in self._theirs.class_names(ours)]:
                 # Published BERTs state BertForMaskedLM although they hold the sentence-pair head.
-                is_mlm = hugging_face_names.task_format(ours).is_mlm
+                is_mlm = task_format(ours).is_mlm
                 return (self._class_of_tensors() if is_mlm else None) or ours
         by_tensors = self._class_of_tensors() if theirs in (None, []) else None
         if by_tensors is None:
@@ -322,7 +322,7 @@ class Folder(Checkpoint):
             return sentences.options, sentences.path
         path = self._transformer / CONFIG
         options = hugging_face.read_head_options(class_name, self.values, config, path)
-        if hugging_face_names.task_format(class_name).is_text_classifier:
+        if task_format(class_name).is_text_classifier:
             options |= sentence_transformers.pair_options(self.directory)
         return options, path
 

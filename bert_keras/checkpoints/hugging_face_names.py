@@ -2,190 +2,42 @@
 
 from __future__ import annotations
 
-import dataclasses
 import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from bert_keras import file_io
+from bert_keras.checkpoints.hugging_face_family import (
+    BLOCK,
+    CLASSIFIERS,
+    CLASSIFYING,
+    CONSTANTS,
+    DEEP_LABEL,
+    DEFAULTS,
+    EMBEDDINGS,
+    SIZES,
+    Family,
+    classes_of,
+)
 from bert_keras.errors import ArtifactError
 
 # The names of the first PyTorch port are in `hugging_face`.
-_EMBEDDINGS = {
-    "embeddings/token": "embeddings.word_embeddings",
-    "embeddings/segment": "embeddings.token_type_embeddings",
-    "embeddings/position": "embeddings.position_embeddings",
-    "embeddings/layer_norm": "embeddings.LayerNorm",
-}
-_BLOCK = {
-    "block_#/attention/query": "encoder.layer.#.attention.self.query",
-    "block_#/attention/key": "encoder.layer.#.attention.self.key",
-    "block_#/attention/value": "encoder.layer.#.attention.self.value",
-    "block_#/attention/distance": "encoder.layer.#.attention.self.distance_embedding",
-    "block_#/attention/output": "encoder.layer.#.attention.output.dense",
-    "block_#/attention_layer_norm": "encoder.layer.#.attention.output.LayerNorm",
-    "block_#/feedforward/intermediate": "encoder.layer.#.intermediate.dense",
-    "block_#/feedforward/output": "encoder.layer.#.output.dense",
-    "block_#/feedforward_layer_norm": "encoder.layer.#.output.LayerNorm",
-}
-_CLASSIFIERS = {
-    "label/output": "classifier",
-    "tags/output": "classifier",
-    "span/output": "qa_outputs",
-    "choice/output": "classifier",
-}
-# RoBERTa and ELECTRA classify a text with a dense layer in the head, not with the pooler.
-_DEEP_LABEL = {"label/dense": "classifier.dense", "label/output": "classifier.out_proj"}
-
-SIZES = {
-    "vocab_size": "vocab_size",
-    "hidden_size": "hidden_size",
-    "num_layers": "num_hidden_layers",
-    "num_heads": "num_attention_heads",
-    "intermediate_size": "intermediate_size",
-    "max_positions": "max_position_embeddings",
-}
-CONSTANTS = {
-    "num_segments": "type_vocab_size",
-    "activation": "hidden_act",
-    "layer_norm_epsilon": "layer_norm_eps",
-    "dropout": "hidden_dropout_prob",
-    "attention_dropout": "attention_probs_dropout_prob",
-    "initializer_range": "initializer_range",
-    "position_embedding": "position_embedding_type",
-}
-# Values of these keys if a config does not state them.
-_DEFAULTS = {
-    "type_vocab_size": 2,
-    "hidden_act": "gelu",
-    "layer_norm_eps": 1e-12,
-    "hidden_dropout_prob": 0.1,
-    "attention_probs_dropout_prob": 0.1,
-    "initializer_range": 0.02,
-    "position_embedding_type": "absolute",
-}
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class TaskFormat:
-    """Facts about the files of one of our task classes.
-
-    Attributes:
-        ending: ending of Hugging Face's class name; "" if only some families have the class.
-        is_mlm: the MLM head is its only head.
-        is_text_classifier: config.json states `problem_type`. sentence-transformers opens it as a
-            CrossEncoder.
-        has_labels: config.json names the classes, as `id2label`.
-        reads_text_vector: the head reads one vector for each text: that of the pooler, or of a
-            hidden layer of its own. `Family.hidden_activation` states which.
-        has_summary: ELECTRA's config.json states the head by `summary_type` and the like.
-        has_pair_loss: the loss is "nsp" or "sop", which the family decides, and needs a pooler.
-        has_generator: it trains ELECTRA's generator beside the encoder.
-    """
-
-    ending: str = ""
-    is_mlm: bool = False
-    is_text_classifier: bool = False
-    has_labels: bool = False
-    reads_text_vector: bool = False
-    has_summary: bool = False
-    has_pair_loss: bool = False
-    has_generator: bool = False
-
-
-_TEXT_VECTOR = TaskFormat(reads_text_vector=True)
-_TASK_FORMATS = {  # by class name, which is what files state
-    "MaskedLM": TaskFormat(ending="ForMaskedLM", is_mlm=True),
-    "SequenceClassifier": dataclasses.replace(
-        _TEXT_VECTOR, ending="ForSequenceClassification", is_text_classifier=True, has_labels=True
-    ),
-    "TokenClassifier": TaskFormat(ending="ForTokenClassification", has_labels=True),
-    "QuestionAnswerer": TaskFormat(ending="ForQuestionAnswering"),
-    "MultipleChoice": dataclasses.replace(
-        _TEXT_VECTOR, ending="ForMultipleChoice", has_summary=True
-    ),
-    "Pretrainer": TaskFormat(has_pair_loss=True),
-    "ElectraPretrainer": TaskFormat(has_generator=True),
-}
-_CLASSIFYING = [n for n, task in _TASK_FORMATS.items() if task.has_labels or task.reads_text_vector]
-
-
-def task_format(class_name: str) -> TaskFormat:
-    """Return the facts about a class; those of a class without a row are all False."""
-    return _TASK_FORMATS.get(class_name, TaskFormat())
-
-
-def _classes(name: str, **more: str) -> dict[str, str]:
-    """Return our class -> Hugging Face's class, for a family called `name` in their class names."""
-    endings = {"BertEncoder": "Model", "SentenceEncoder": "Model"}
-    endings |= {ours: task.ending for ours, task in _TASK_FORMATS.items() if task.ending}
-    return {ours: f"{name}{ending}" for ours, ending in {**endings, **more}.items()}
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Family:
-    """Hugging Face's names for one model family.
-
-    Attributes:
-        model_types: values of `model_type` in config.json. The first is written.
-        prefix: prefix of the encoder's tensors in a model with a head, such as "bert.".
-        encoder: path of our layer -> Hugging Face's name; `#` stands for the block number.
-        heads: path of our head layer -> Hugging Face's name, without the prefix.
-        classes: our class -> Hugging Face's class.
-        other_classes: our class -> a second class of Hugging Face, such as XLM-RoBERTa's.
-        sizes: our config key -> Hugging Face's key. A config must state these.
-        constants: our config key -> Hugging Face's key, for keys with a default.
-        defaults: Hugging Face's key -> its value if a config does not state it.
-        fixed: our config key -> its value in every model of the family.
-        pad_token_id: value that is written.
-        redundant: tensors without content of their own: buffers and second names of tied weights.
-        hidden_activation: our class -> activation of the hidden layer in its head. A class that is
-            not in it uses the pooler instead.
-        hidden_dropout: dropout rate before that layer; None for the rate of the head.
-        mlm_activation: activation of the MLM head; None for the encoder's activation.
-        head_dropout: our class -> config key of the dropout rate of its head.
-    """
-
-    model_types: tuple[str, ...]
-    prefix: str
-    encoder: Mapping[str, str]
-    heads: Mapping[str, str]
-    classes: Mapping[str, str]
-    other_classes: Mapping[str, str] = dataclasses.field(default_factory=dict[str, str])
-    sizes: Mapping[str, str] = dataclasses.field(default_factory=lambda: dict(SIZES))
-    constants: Mapping[str, str] = dataclasses.field(default_factory=lambda: dict(CONSTANTS))
-    defaults: Mapping[str, Any] = dataclasses.field(default_factory=lambda: dict(_DEFAULTS))
-    fixed: Mapping[str, Any] = dataclasses.field(default_factory=dict[str, Any])
-    pad_token_id: int = 0
-    redundant: tuple[str, ...] = ("embeddings.position_ids",)
-    hidden_activation: Mapping[str, str] = dataclasses.field(default_factory=dict[str, str])
-    hidden_dropout: float | None = None
-    mlm_activation: str | None = None
-    head_dropout: Mapping[str, str] = dataclasses.field(
-        default_factory=lambda: dict.fromkeys(_CLASSIFYING, "classifier_dropout")
-    )
-
-    def class_names(self, ours: str) -> tuple[str, ...]:
-        """Return all of Hugging Face's names for our class `ours`."""
-        tables = (self.classes, self.other_classes)
-        return tuple(table[ours] for table in tables if ours in table)
-
 
 FAMILIES = {
     "bert": Family(
         model_types=("bert",),
         prefix="bert.",
-        encoder={**_EMBEDDINGS, **_BLOCK, "pooler/dense": "pooler.dense"},
+        encoder={**EMBEDDINGS, **BLOCK, "pooler/dense": "pooler.dense"},
         heads={
             "mlm/dense": "cls.predictions.transform.dense",
             "mlm/layer_norm": "cls.predictions.transform.LayerNorm",
             "mlm": "cls.predictions",
             "nsp/dense": "cls.seq_relationship",
             "sop/dense": "cls.seq_relationship",
-            **_CLASSIFIERS,
+            **CLASSIFIERS,
         },
-        classes=_classes("Bert", Pretrainer="ForPreTraining"),
+        classes=classes_of("Bert", Pretrainer="ForPreTraining"),
         redundant=(
             "embeddings.position_ids",
             "cls.predictions.decoder.weight",
@@ -195,16 +47,16 @@ FAMILIES = {
     "roberta": Family(
         model_types=("roberta", "xlm-roberta"),
         prefix="roberta.",
-        encoder={**_EMBEDDINGS, **_BLOCK, "pooler/dense": "pooler.dense"},
+        encoder={**EMBEDDINGS, **BLOCK, "pooler/dense": "pooler.dense"},
         heads={
             "mlm/dense": "lm_head.dense",
             "mlm/layer_norm": "lm_head.layer_norm",
             "mlm": "lm_head",
-            **_CLASSIFIERS,
-            **_DEEP_LABEL,
+            **CLASSIFIERS,
+            **DEEP_LABEL,
         },
-        classes=_classes("Roberta"),
-        other_classes=_classes("XLMRoberta"),
+        classes=classes_of("Roberta"),
+        other_classes=classes_of("XLMRoberta"),
         pad_token_id=1,
         redundant=("embeddings.position_ids", "lm_head.decoder.weight", "lm_head.decoder.bias"),
         hidden_activation={"SequenceClassifier": "tanh"},
@@ -214,7 +66,7 @@ FAMILIES = {
         model_types=("distilbert",),
         prefix="distilbert.",
         encoder={
-            **{name: theirs for name, theirs in _EMBEDDINGS.items() if "segment" not in name},
+            **{name: theirs for name, theirs in EMBEDDINGS.items() if "segment" not in name},
             "block_#/attention/query": "transformer.layer.#.attention.q_lin",
             "block_#/attention/key": "transformer.layer.#.attention.k_lin",
             "block_#/attention/value": "transformer.layer.#.attention.v_lin",
@@ -228,11 +80,11 @@ FAMILIES = {
             "mlm/dense": "vocab_transform",
             "mlm/layer_norm": "vocab_layer_norm",
             "mlm": "vocab_projector",
-            **_CLASSIFIERS,
+            **CLASSIFIERS,
             "label/dense": "pre_classifier",
             "choice/dense": "pre_classifier",
         },
-        classes=_classes("DistilBert"),
+        classes=classes_of("DistilBert"),
         sizes={
             "vocab_size": "vocab_size",
             "hidden_size": "dim",
@@ -269,7 +121,7 @@ FAMILIES = {
         model_types=("albert",),
         prefix="albert.",
         encoder={
-            **_EMBEDDINGS,
+            **EMBEDDINGS,
             "embeddings/projection": "encoder.embedding_hidden_mapping_in",
             **{
                 f"block_#/{ours}": f"encoder.albert_layer_groups.#.albert_layers.0.{theirs}"
@@ -291,13 +143,13 @@ FAMILIES = {
             "mlm/layer_norm": "predictions.LayerNorm",
             "mlm": "predictions",
             "sop/dense": "sop_classifier.classifier",
-            **_CLASSIFIERS,
+            **CLASSIFIERS,
         },
-        classes=_classes("Albert", Pretrainer="ForPreTraining"),
+        classes=classes_of("Albert", Pretrainer="ForPreTraining"),
         sizes={**SIZES, "embedding_size": "embedding_size"},
         constants={**CONSTANTS, "num_unique_layers": "num_hidden_groups"},
         defaults={
-            **_DEFAULTS,
+            **DEFAULTS,
             "hidden_act": "gelu_new",
             "hidden_dropout_prob": 0.0,
             "attention_probs_dropout_prob": 0.0,
@@ -308,23 +160,23 @@ FAMILIES = {
             "predictions.decoder.weight",
             "predictions.decoder.bias",
         ),
-        head_dropout=dict.fromkeys(_CLASSIFYING, "classifier_dropout_prob"),
+        head_dropout=dict.fromkeys(CLASSIFYING, "classifier_dropout_prob"),
     ),
     "electra": Family(
         model_types=("electra",),
         prefix="electra.",
-        encoder={**_EMBEDDINGS, "embeddings/projection": "embeddings_project", **_BLOCK},
+        encoder={**EMBEDDINGS, "embeddings/projection": "embeddings_project", **BLOCK},
         heads={
             "mlm/dense": "generator_predictions.dense",
             "mlm/layer_norm": "generator_predictions.LayerNorm",
             "mlm": "generator_lm_head",
             "rtd/dense": "discriminator_predictions.dense",
             "rtd/output": "discriminator_predictions.dense_prediction",
-            **_CLASSIFIERS,
-            **_DEEP_LABEL,
+            **CLASSIFIERS,
+            **DEEP_LABEL,
             "choice/dense": "sequence_summary.summary",
         },
-        classes=_classes("Electra", ReplacedTokenDetector="ForPreTraining"),
+        classes=classes_of("Electra", ReplacedTokenDetector="ForPreTraining"),
         sizes={**SIZES, "embedding_size": "embedding_size"},
         fixed={"pooler": False},
         redundant=("embeddings.position_ids", "generator_lm_head.weight"),
@@ -354,7 +206,7 @@ NATIVE = Family(
         **{path: name for path, name in _ELECTRA.heads.items() if path.startswith("rtd/")},
         **_BERT.heads,
         "generator/projection": "generator.embeddings_project",
-        **{f"generator/{path}": f"generator.{name}" for path, name in _BLOCK.items()},
+        **{f"generator/{path}": f"generator.{name}" for path, name in BLOCK.items()},
         "label/dense": "label_dense",
         "choice/dense": "choice_dense",
         "crf": "crf",

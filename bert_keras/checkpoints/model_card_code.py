@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 from bert_keras import features
 from bert_keras.checkpoints import hugging_face, sentence_transformers_writer
 from bert_keras.checkpoints.checkpoint import encoder_of, is_task
-from bert_keras.checkpoints.hugging_face_names import NATIVE, task_format
+from bert_keras.checkpoints.hugging_face_family import task_format
+from bert_keras.checkpoints.hugging_face_names import NATIVE
 from bert_keras.inference.base import PredictorConfig
 from bert_keras.tokenizers import Tokenizer
 

@@ -10,7 +10,7 @@ from typing import Any
 from bert_keras import file_io
 from bert_keras.checkpoints import sentence_transformers_modules as keys
 from bert_keras.checkpoints import streaming
-from bert_keras.checkpoints.hugging_face_names import task_format
+from bert_keras.checkpoints.hugging_face_family import task_format
 from bert_keras.checkpoints.manifest import WEIGHTS
 from bert_keras.checkpoints.name_mapping import TensorSpec
 from bert_keras.checkpoints.sentence_transformers import CONFIG

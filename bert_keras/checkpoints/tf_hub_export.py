@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bert_keras import features, file_io
-from bert_keras.checkpoints import hugging_face_names, tensors
+from bert_keras.checkpoints import tensors
 from bert_keras.checkpoints.checkpoint import Checkpoint, Shapes, encoder_of
+from bert_keras.checkpoints.hugging_face_family import task_format
 from bert_keras.checkpoints.manifest import json_bytes
 from bert_keras.checkpoints.name_mapping import LeafRule, NameMap
 from bert_keras.checkpoints.tf_checkpoint import VariableFile
@@ -210,7 +211,7 @@ def write(
     encoder = encoder_of(task)
     has_head = "mlm_variables" in variables
     options: dict[str, Any] = {"activation": None, "layer_norm_epsilon": None}
-    if hugging_face_names.task_format(type(task).__name__).is_mlm:
+    if task_format(type(task).__name__).is_mlm:
         options = task.options
     parts = [encoder, *([getattr(task, features.MLM)] if has_head else [])]
     weights = {id(weight) for part in parts for weight in part.weights}

@@ -255,7 +255,7 @@ class SelfAttention(SerializableLayer):
 
     @property
     def _is_disentangled(self) -> bool:
-        """Whether the scores are the sum of three products (He et al., 2021, equation 4)."""
+        """True where the scores are the sum of three products (He et al., 2021, equation 4)."""
         return self.positions in ("disentangled", "disentangled_shared")
 
     def _split(self, x_BTH, num_heads: int):

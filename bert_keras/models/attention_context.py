@@ -1,4 +1,4 @@
-"""What all blocks of an encoder share in one call: masks, and positions within the attention."""
+"""Masks and positions within the attention, which all blocks of an encoder share in one call."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from bert_keras.layers import BucketBias, DistanceVectors, LinearBias, RotaryAng
 
 
 class AttentionContext(NamedTuple):
-    """What all blocks of one call share: attention masks, and positions within the attention.
+    """Attention masks, and positions within the attention, that all blocks of one call share.
 
     Attributes:
         mask: mask of global layers, [B, L]; of packed rows [B, L, L].

@@ -17,6 +17,7 @@ from bert_keras.layers.attention import RelativeKey, RelativeKeyQuery
 from bert_keras.layers.core import LayerNorm
 from bert_keras.layers.embeddings import FixedTable
 from bert_keras.layers.heads import MaskedVectors
+from bert_keras.layers.normalization import RMSNorm
 from tests import contracts
 
 # Shapes of the inputs without the batch axis.
@@ -73,6 +74,10 @@ WITH_WEIGHTS: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
     "RelativeKey": (lambda **options: RelativeKey(12, 4, **options), (HEADS, HEADS)),
     "RelativeKeyQuery": (lambda **options: RelativeKeyQuery(12, 4, **options), (HEADS, HEADS)),
     "ReversibleEmbedding": (lambda **options: core.ReversibleEmbedding(50, 4, **options), (IDS,)),
+    "BucketBias": (lambda **options: layers.BucketBias(2, 8, 6, **options), (IDS,)),
+    "DistanceVectors": (lambda **options: layers.DistanceVectors(8, 3, True, **options), (IDS,)),
+    "PreNormBlock": (lambda **options: layers.PreNormBlock(8, 2, 16, **options), (X,)),
+    "RMSNorm": (RMSNorm, (X,)),
     "ScalarMix": (layers.ScalarMix, ([X, X],)),
     "SelfAttention": (
         lambda **options: SelfAttention(
@@ -91,11 +96,13 @@ WITHOUT_WEIGHTS = {
         "Dropout",
         "ExampleMask",
         "HiddenDistance",
+        "LinearBias",
         "MergeChoices",
+        "RotaryAngles",
         "SentencePooling",
         "SplitChoices",
     ),
-    *("TokenReplacement", "TokensAt", "_Forward"),
+    *("TokenReplacement", "TokensAt", "WindowMask", "_Forward"),
 }
 # These layers are tested in test_saved_model_layer.py, test_embeddings.py and test_distiller.py.
 ELSEWHERE = {"SavedModelLayer", "FixedTable", "_Fixed"}

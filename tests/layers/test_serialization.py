@@ -21,6 +21,7 @@ from bert_keras.layers.core import LayerNorm, seeded_dropout
 from bert_keras.layers.crf import _Forward
 from bert_keras.layers.embeddings import FixedTable, sinusoids
 from bert_keras.layers.heads import MaskedVectors
+from bert_keras.layers.normalization import RMSNorm
 from bert_keras.layers.serialization import SerializableLayer
 from bert_keras.layers.state import get_state, layers_by_name
 from bert_keras.models import BertEncoder, Task
@@ -50,6 +51,20 @@ POSITIONS = _ids([1, 2], [2, 0])
 
 def _block(**options: Any) -> layers.TransformerBlock:
     return layers.TransformerBlock(8, 2, 16, name="block", **options)
+
+
+def _pre_norm_block() -> layers.PreNormBlock:
+    return layers.PreNormBlock(
+        *(8, 2, 16, "silu", 1e-5, 0.2, 0.3, 0.1, None, 0, 3),
+        num_key_value_heads=1,
+        attention_bias=False,
+        gated=True,
+        intermediate_bias=False,
+        output_bias=False,
+        intermediate_dropout=0.4,
+        norm="rms",
+        attention_norm=False,
+    )
 
 
 def _embeddings(**options: Any) -> layers.BertEmbeddings:
@@ -127,6 +142,13 @@ LAYERS: dict[str, tuple[Callable[[], Any], tuple[np.ndarray, ...]]] = {
         lambda: RelativeKeyQuery(12, 4, 0.1),
         (_vectors(2, 5, 2, 4), _vectors(2, 5, 2, 4)),
     ),
+    "BucketBias": (lambda: layers.BucketBias(2, 8, 6, 0.1), (TOKENS,)),
+    "DistanceVectors": (lambda: layers.DistanceVectors(8, 3, True, 1e-5, 0.2, 0.1), (TOKENS,)),
+    "LinearBias": (lambda: layers.LinearBias(3), (TOKENS,)),
+    "PreNormBlock": (_pre_norm_block, (X, MASK)),
+    "RMSNorm": (lambda: RMSNorm(1e-3), (X,)),
+    "RotaryAngles": (lambda: layers.RotaryAngles(4, 50.0), (TOKENS, TOKENS)),
+    "WindowMask": (lambda: layers.WindowMask(2), (MASK,)),
     "ReversibleEmbedding": (lambda: core.ReversibleEmbedding(50, 4), (TOKENS,)),
     "Dropout": (lambda: seeded_dropout(0.2, "dropout", "float32"), (X,)),
     "SelfAttention": (
