@@ -44,7 +44,7 @@ FLOORS = {
     "file_io": Floor(),
     "earlier_names": Floor(),
     "config_checks": Floor(),
-    "config": Floor(),
+    "config": Floor(("config_checks",)),
     "task_names": Floor(),
     "saved_model_loading": Floor((), (), ("tensorflow",)),
     "features": Floor(),

@@ -11,13 +11,12 @@ from pathlib import Path
 from typing import Any
 
 from bert_keras import features
-from bert_keras.checkpoints import hugging_face_names
+from bert_keras.checkpoints.hugging_face_config import config_values, round_trips
 from bert_keras.checkpoints.hugging_face_family import Family, task_format
 from bert_keras.checkpoints.hugging_face_names import FAMILIES, NATIVE
 from bert_keras.checkpoints.name_mapping import LeafRule, NameMap
 from bert_keras.checkpoints.wrapped_names import COUNTER
 from bert_keras.config import BertConfig
-from bert_keras.config_checks import MOST
 from bert_keras.errors import ArtifactError
 
 # Limit of `num_labels` without names: a damaged config must not allocate any amount of memory.
@@ -204,16 +203,6 @@ _VECTOR_LAYERS = {
 _HEAD_ROWS = [family.heads for family in (*FAMILIES.values(), NATIVE)] + [_VECTOR_LAYERS]
 HEADS = tuple(sorted({path.partition("/")[0] for rows in _HEAD_ROWS for path in rows}))
 
-# Hugging Face's activations -> ours. Of several names of one function the first is written.
-_ACTIVATIONS = {
-    "gelu": "gelu",
-    "gelu_new": "gelu_tanh",
-    "gelu_pytorch_tanh": "gelu_tanh",
-    "relu": "relu",
-    "silu": "silu",
-    "swish": "silu",
-    "tanh": "tanh",
-}
 # Names of the first PyTorch port, which bert-base-uncased and other published files still have.
 _OLD_NAMES = {"LayerNorm.gamma": "LayerNorm.weight", "LayerNorm.beta": "LayerNorm.bias"}
 
@@ -244,96 +233,6 @@ def current_name(tensor: str) -> str:
     return tensor
 
 
-def family_of(values: Mapping[str, Any], path: Path) -> str:
-    """Return the model family that a config.json states.
-
-    Raises:
-        ArtifactError: if `model_type` is not known.
-    """
-    for name, family in FAMILIES.items():
-        if values.get("model_type") in family.model_types:
-            return name
-    known = ", ".join(kind for family in FAMILIES.values() for kind in family.model_types)
-    raise ArtifactError(
-        f"{path}: only these can be opened: {known}. "
-        f"Received: model_type={values.get('model_type')!r}"
-    )
-
-
-def read_config(values: Mapping[str, Any], path: Path, *, pooler: bool) -> BertConfig:
-    """Translate a Hugging Face config.
-
-    Args:
-        values: parsed `config.json`.
-        path: path of the file, for messages.
-        pooler: whether the checkpoint has a pooler, which the config does not state.
-
-    Raises:
-        ArtifactError: if the model is not known, or a value is missing or not supported.
-    """
-    name = family_of(values, path)
-    family = FAMILIES[name]
-    hugging_face_names.require_known_values(values, path)
-    keys = {**family.sizes, **family.constants}
-    stated = {key: value for key, value in values.items() if value is not None}
-    stated = {**family.defaults, **stated}
-    counts = {theirs for ours, theirs in keys.items() if ours in MOST}
-    absent = {key for key in counts if key in values and values[key] is None}
-    if missing := sorted(absent | set(family.sizes.values()).difference(stated)):
-        named = (f"{key} (null)" if key in values else key for key in missing)
-        raise ArtifactError(f"{path}: missing: {', '.join(named)}. Add the values of the model.")
-    ours = {ours: stated[theirs] for ours, theirs in keys.items()}
-    ours["activation"] = activation(ours["activation"], f"{path}: {keys['activation']}")
-    if isinstance(ours.get("position_embedding"), bool):
-        ours["position_embedding"] = "sinusoidal" if ours["position_embedding"] else "absolute"
-    ours = {**ours, "pooler": pooler, **family.fixed, "family": name}
-    if name == "roberta":
-        # RoBERTa counts positions from pad_token_id + 1, so its table has that many rows more.
-        offset = _position_offset(stated.get("pad_token_id", family.pad_token_id), path)
-        ours["position_offset"] = offset
-        if type(ours["max_positions"]) is int:  # else `BertConfig` refuses it
-            ours["max_positions"] -= offset
-    if not ours["num_segments"] and "num_segments" not in family.fixed:
-        raise ArtifactError(
-            f"{path}: not supported: type_vocab_size=0. A {name} needs one segment at least."
-        )
-    if name == "albert" and ours["embedding_size"] == ours["hidden_size"]:
-        raise ArtifactError(
-            f"{path}: not supported: embedding_size=hidden_size={ours['hidden_size']}, where "
-            "ALBERT has a projection that changes no size. Supported: two different sizes"
-        )
-    try:
-        return BertConfig.from_dict(ours)
-    except ValueError as error:
-        raise ArtifactError(f"{path}: {error}") from error
-
-
-def _position_offset(pad_token_id: Any, path: Path) -> int:
-    """Return the number of unused rows before the first position in RoBERTa's position table."""
-    if type(pad_token_id) is not int:
-        raise ArtifactError(
-            f"{path}: pad_token_id must be an integer. Received: {pad_token_id!r:.100}"
-        )
-    return pad_token_id + 1
-
-
-def activation(theirs: Any, what: str) -> str:
-    """Return our name of one of Hugging Face's activations.
-
-    Args:
-        theirs: Hugging Face's name.
-        what: the file and its key, for the message.
-
-    Raises:
-        ArtifactError: if we have no such activation.
-    """
-    if not isinstance(theirs, str) or theirs not in _ACTIVATIONS:
-        raise ArtifactError(
-            f"{what}: not supported: {theirs!r}. Supported: {', '.join(_ACTIVATIONS)}"
-        )
-    return _ACTIVATIONS[theirs]
-
-
 def write_config(config: BertConfig, class_name: str, options: Mapping[str, Any]) -> dict[str, Any]:
     """Return the `config.json` of a model, as Hugging Face's library reads it.
 
@@ -345,27 +244,11 @@ def write_config(config: BertConfig, class_name: str, options: Mapping[str, Any]
         options: options of the task; {} for an encoder.
     """
     family = family_for(config, class_name, options)
-    values = {**_values(config, class_name), **write_head_options(class_name, options, family)}
+    head = write_head_options(class_name, options, family)
+    values = {**config_values(config, class_name), **head}
     if family is NATIVE:
         values |= {"architectures": [None], "model_type": NATIVE.model_types[0]}
     return values
-
-
-def _values(config: BertConfig, class_name: str) -> dict[str, Any]:
-    """Return the config.json of an encoder in the names of its own family."""
-    family = FAMILIES[config.family]
-    keys = {**family.sizes, **family.constants}
-    values: dict[str, Any] = {theirs: getattr(config, name) for name, theirs in keys.items()}
-    words = {ours: theirs for theirs, ours in reversed(_ACTIVATIONS.items())}
-    values[keys["activation"]] = words[config.activation]
-    if "sinusoidal_pos_embds" in values:
-        values["sinusoidal_pos_embds"] = config.position_embedding == "sinusoidal"
-    values["pad_token_id"] = family.pad_token_id
-    if config.family == "roberta":
-        values["pad_token_id"] = config.position_offset - 1
-        values["max_position_embeddings"] += config.position_offset
-    classes = {"architectures": [family.classes.get(class_name)]}
-    return {**classes, "model_type": family.model_types[0], **values}
 
 
 def family_for(config: BertConfig, class_name: str, options: Mapping[str, Any]) -> Family:
@@ -381,7 +264,7 @@ def family_for(config: BertConfig, class_name: str, options: Mapping[str, Any]) 
     """
     family, task = FAMILIES[config.family], task_format(class_name)
     fits = class_name in family.classes and has_hugging_face_head(options)
-    fits = fits and _config_round_trips(_values(config, class_name), config)
+    fits = fits and round_trips(config, class_name)
     if task.is_mlm:
         mlm = options.get("activation") or config.activation
         epsilon = options.get("layer_norm_epsilon") or config.layer_norm_epsilon
@@ -392,11 +275,3 @@ def family_for(config: BertConfig, class_name: str, options: Mapping[str, Any]) 
     if task.has_pair_loss:
         fits = fits and f"{options.get('loss', 'nsp')}/dense" in family.heads
     return family if fits else NATIVE
-
-
-def _config_round_trips(values: Mapping[str, Any], config: BertConfig) -> bool:
-    """Return whether a written config.json reads back as the same config."""
-    try:
-        return read_config(values, Path(), pooler=config.pooler) == config
-    except ArtifactError:
-        return False

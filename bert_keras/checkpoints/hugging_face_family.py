@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
 
 EMBEDDINGS = {
     "embeddings/token": "embeddings.word_embeddings",
@@ -117,6 +117,19 @@ def classes_of(name: str, **more: str) -> dict[str, str]:
     return {ours: f"{name}{ending}" for ours, ending in {**endings, **more}.items()}
 
 
+class Conversion(NamedTuple):
+    """Translation of one value of a config in both directions.
+
+    Attributes:
+        read: from their value to ours. A value that it does not know is returned as it is, and
+            `BertConfig` refuses it.
+        write: from our value to theirs.
+    """
+
+    read: Callable[[Any], Any]
+    write: Callable[[Any], Any]
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Family:
     """Hugging Face's names for one model family.
@@ -132,11 +145,25 @@ class Family:
         constants: our config key -> Hugging Face's key, for keys with a default.
         defaults: Hugging Face's key -> its value if a config does not state it.
         fixed: our config key -> its value in every model of the family.
+        conversions: our config key -> translation of its value, where the two differ.
+        aliases: Hugging Face's key -> its earlier names, which are read where it is missing. Parts
+            of a nested key are separated by "/".
+        required: Hugging Face's key -> values that compute what this package computes. Any other
+            value is refused.
+        irrelevant: Hugging Face's keys that change no output of this family.
+        position_offset: number of rows of the position table before the first position; None for
+            pad_token_id + 1. `max_position_embeddings` counts them.
+        needs_projection: whether tables of the encoder's width are refused, because there is a
+            projection that would change no size.
+        has_layer_types: whether the config lists for each layer whether its attention is local.
         pad_token_id: value that is written.
         redundant: tensors without content of their own: buffers and second names of tied weights.
         hidden_activation: our class -> activation of the hidden layer in its head. A class that is
             not in it uses the pooler instead.
         hidden_dropout: dropout rate before that layer; None for the rate of the head.
+        hidden_norm: whether that layer is followed by a normalisation, as the encoder has them.
+        hidden_bias: whether that layer, and the dense layer of the MLM head, have biases.
+        pooling: config key of the way in which a text classifier reads the tokens; None for [CLS].
         mlm_activation: activation of the MLM head; None for the encoder's activation.
         head_dropout: our class -> config key of the dropout rate of its head.
     """
@@ -151,10 +178,24 @@ class Family:
     constants: Mapping[str, str] = dataclasses.field(default_factory=lambda: dict(CONSTANTS))
     defaults: Mapping[str, Any] = dataclasses.field(default_factory=lambda: dict(DEFAULTS))
     fixed: Mapping[str, Any] = dataclasses.field(default_factory=dict[str, Any])
+    conversions: Mapping[str, Conversion] = dataclasses.field(default_factory=dict[str, Conversion])
+    aliases: Mapping[str, tuple[str, ...]] = dataclasses.field(
+        default_factory=dict[str, tuple[str, ...]]
+    )
+    required: Mapping[str, tuple[Any, ...]] = dataclasses.field(
+        default_factory=dict[str, tuple[Any, ...]]
+    )
+    irrelevant: tuple[str, ...] = ()
+    position_offset: int | None = 0
+    needs_projection: bool = False
+    has_layer_types: bool = False
     pad_token_id: int = 0
     redundant: tuple[str, ...] = ("embeddings.position_ids",)
     hidden_activation: Mapping[str, str] = dataclasses.field(default_factory=dict[str, str])
     hidden_dropout: float | None = None
+    hidden_norm: bool = False
+    hidden_bias: bool = True
+    pooling: str | None = None
     mlm_activation: str | None = None
     head_dropout: Mapping[str, str] = dataclasses.field(
         default_factory=lambda: dict.fromkeys(CLASSIFYING, "classifier_dropout")
@@ -164,3 +205,14 @@ class Family:
         """Return all of Hugging Face's names for our class `ours`."""
         tables = (self.classes, self.other_classes)
         return tuple(table[ours] for table in tables if ours in table)
+
+
+# DistilBERT states whether its position table is fixed.
+SINUSOIDAL = Conversion(
+    lambda is_fixed: (
+        {True: "sinusoidal", False: "absolute"}.get(is_fixed, is_fixed)
+        if isinstance(is_fixed, bool)
+        else is_fixed
+    ),
+    lambda kind: kind == "sinusoidal",
+)

@@ -31,6 +31,7 @@ from bert_keras.checkpoints import (
 )
 from bert_keras.checkpoints import manifest as manifests
 from bert_keras.checkpoints.checkpoint import Checkpoint, Shapes, is_task
+from bert_keras.checkpoints.hugging_face_config import family_of, read_config
 from bert_keras.checkpoints.hugging_face_family import Family, task_format
 from bert_keras.checkpoints.hugging_face_names import (
     CLASS_OF_HEADS,
@@ -292,7 +293,7 @@ class Folder(Checkpoint):
                 raise ArtifactError(f"{self.directory / MANIFEST}: {error}") from error
         pooler = f"{self._theirs.encoder.get('pooler/dense')}.weight"
         has_pooler = any(name.endswith(pooler) for name in shapes) or "pooler" in allow_missing
-        return hugging_face.read_config(self.values, self._transformer / CONFIG, pooler=has_pooler)
+        return read_config(self.values, self._transformer / CONFIG, pooler=has_pooler)
 
     def saved_options(
         self, class_name: str, config: BertConfig, shapes: Shapes
@@ -359,7 +360,7 @@ class Folder(Checkpoint):
 
     @property
     def _theirs(self) -> Family:
-        return FAMILIES[hugging_face.family_of(self.values, self._transformer / CONFIG)]
+        return FAMILIES[family_of(self.values, self._transformer / CONFIG)]
 
 
 def _check_agreement(manifest: dict[str, Any], values: dict[str, Any], path: Path) -> None:

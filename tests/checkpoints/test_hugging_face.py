@@ -11,7 +11,7 @@ import pytest
 from safetensors.numpy import load_file, save_file
 
 from bert_keras import PRESETS, BertEncoder, Pretrainer
-from bert_keras.checkpoints import hugging_face, hugging_face_names
+from bert_keras.checkpoints import hugging_face, hugging_face_config, hugging_face_names
 from bert_keras.checkpoints.manifest import WEIGHTS
 from bert_keras.config_checks import ACTIVATIONS
 from bert_keras.errors import ArtifactError
@@ -103,7 +103,7 @@ def test_config_round_trip(activation: str):
     values = hugging_face.write_config(config, "BertEncoder", {})
     assert values["model_type"] == "bert"
     assert values["architectures"] == ["BertModel"]
-    assert hugging_face.read_config(values, Path("config.json"), pooler=False) == config
+    assert hugging_face_config.read_config(values, Path("config.json"), pooler=False) == config
 
 
 @pytest.mark.parametrize("name", PRESETS)
@@ -111,7 +111,7 @@ def test_the_published_sizes_are_models_of_theirs(name: str):
     config = PRESETS[name]
     values = hugging_face.write_config(config, "BertEncoder", {})
     assert values["model_type"] == config.family
-    assert hugging_face.read_config(values, Path(), pooler=config.pooler) == config
+    assert hugging_face_config.read_config(values, Path(), pooler=config.pooler) == config
 
 
 @pytest.mark.parametrize("name", FAMILIES)
@@ -124,7 +124,7 @@ def test_only_what_theirs_can_be_is_called_so(name: str, family: str):
         assert values["architectures"] == [None]
         assert name not in ("bert", "gelu_tanh") or family != "bert"
     else:
-        assert hugging_face.read_config(values, Path(), pooler=config.pooler) == config
+        assert hugging_face_config.read_config(values, Path(), pooler=config.pooler) == config
 
 
 @pytest.mark.parametrize(
@@ -161,7 +161,7 @@ def test_heads_that_theirs_have_not(task: str, options: dict[str, str]):
 def test_config_is_refused(changes: dict[str, Any], message: str):
     values = hugging_face.write_config(TINY, "BertEncoder", {}) | changes
     with pytest.raises(ArtifactError, match=f"^here/config.json: .*{message}|^here/.*{message}"):
-        hugging_face.read_config(values, Path("here/config.json"), pooler=True)
+        hugging_face_config.read_config(values, Path("here/config.json"), pooler=True)
 
 
 @pytest.mark.parametrize(
@@ -175,7 +175,7 @@ def test_alberts_that_are_refused(changes: dict[str, Any], message: str):
     config = TINY.replace(family="albert", embedding_size=4, num_unique_layers=1)
     values = hugging_face.write_config(config, "BertEncoder", {}) | changes
     with pytest.raises(ArtifactError, match=message):
-        hugging_face.read_config(values, Path("config.json"), pooler=True)
+        hugging_face_config.read_config(values, Path("config.json"), pooler=True)
 
 
 def test_code_of_its_own_is_not_run_and_said_so():
@@ -183,7 +183,7 @@ def test_code_of_its_own_is_not_run_and_said_so():
     values = hugging_face.write_config(TINY, "BertEncoder", {}) | {"auto_map": {"AutoModel": "x.X"}}
     with pytest.warns(UserWarning, match=r"config.json: auto_map names code .* never run"):
         hugging_face_names.warn_of_hugging_face(values, Path("config.json"))
-    assert hugging_face.read_config(values, Path("config.json"), pooler=True) == TINY
+    assert hugging_face_config.read_config(values, Path("config.json"), pooler=True) == TINY
 
 
 def test_sizes_must_be_said_and_constants_may():
@@ -191,10 +191,10 @@ def test_sizes_must_be_said_and_constants_may():
     values = hugging_face.write_config(TINY, "BertEncoder", {})
     for key in ("layer_norm_eps", "hidden_act", "type_vocab_size"):
         del values[key]
-    assert hugging_face.read_config(values, Path(), pooler=True) == TINY
+    assert hugging_face_config.read_config(values, Path(), pooler=True) == TINY
     del values["vocab_size"]
     with pytest.raises(ArtifactError, match=r"config.json: missing: vocab_size"):
-        hugging_face.read_config(values, Path("config.json"), pooler=True)
+        hugging_face_config.read_config(values, Path("config.json"), pooler=True)
 
 
 # === Options of heads in config.json. Labels are tested in test_new_heads.py. ===
@@ -255,9 +255,9 @@ def test_classes_of_a_family_under_another_name():
         "TokenClassifier",
         {"labels": ["a", "b"]},
     )
-    config = hugging_face.read_config(values, PATH, pooler=False)
+    config = hugging_face_config.read_config(values, PATH, pooler=False)
     values |= {"model_type": "xlm-roberta", "architectures": ["XLMRobertaForTokenClassification"]}
-    assert hugging_face.read_config(values, PATH, pooler=False) == config
+    assert hugging_face_config.read_config(values, PATH, pooler=False) == config
     assert hugging_face.read_head_options("TokenClassifier", values, config, PATH)["labels"] == [
         "a",
         "b",

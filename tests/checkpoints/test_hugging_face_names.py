@@ -19,7 +19,12 @@ from bert_keras import (
     load_checkpoint,
     save_checkpoint,
 )
-from bert_keras.checkpoints import google_tf1, hugging_face, hugging_face_names
+from bert_keras.checkpoints import (
+    google_tf1,
+    hugging_face,
+    hugging_face_config,
+    hugging_face_names,
+)
 from bert_keras.checkpoints import keras_hub as tasks
 from bert_keras.checkpoints.hugging_face_names import FAMILIES
 from bert_keras.checkpoints.keras_hub_names import BACKBONES, read_config_of
@@ -166,8 +171,8 @@ def _other(key: str, value: Any) -> Any:
 
 def _read(values: dict[str, Any]) -> list[Any]:
     """Return all that is read from a config: the encoder's config and the options of each task."""
-    family = FAMILIES[hugging_face.family_of(values, _HERE)]
-    config = hugging_face.read_config(values, _HERE, pooler=not family.fixed)
+    family = FAMILIES[hugging_face_config.family_of(values, _HERE)]
+    config = hugging_face_config.read_config(values, _HERE, pooler=not family.fixed)
     told: list[Any] = [config]
     for ours, theirs in family.classes.items():
         named = {"architectures": [theirs]} if "Classif" in theirs else {}
@@ -178,7 +183,7 @@ def _read(values: dict[str, Any]) -> list[Any]:
 def test_every_key_of_transformers_is_known_and_what_is_honoured_is_read(transformers: Any) -> None:
     ignored = []
     for kind, written in _classes_of_theirs(transformers):
-        family = FAMILIES[hugging_face.family_of(written, _HERE)]
+        family = FAMILIES[hugging_face_config.family_of(written, _HERE)]
         unknown = sorted(set(written) - hugging_face_names.known_to(family))
         assert not unknown, f"{kind}: give {unknown} a row, or a reason in `config_keys`"
         first = _read(written)
@@ -209,10 +214,10 @@ def test_every_reason_is_a_sentence_and_every_key_has_one_row() -> None:
 def test_a_value_that_changes_the_answers_is_refused(key: str) -> None:
     values = hugging_face.write_config(TINY, "BertEncoder", {})
     for accepted in hugging_face_names.REQUIRED[key]:
-        hugging_face.read_config(values | {key: accepted}, _HERE, pooler=True)
+        hugging_face_config.read_config(values | {key: accepted}, _HERE, pooler=True)
     for other in ("x", 7, [1], {"a": 1}):
         with pytest.raises(ArtifactError, match=f"config.json: not supported: {key}="):
-            hugging_face.read_config(values | {key: other}, _HERE, pooler=True)
+            hugging_face_config.read_config(values | {key: other}, _HERE, pooler=True)
 
 
 @pytest.fixture

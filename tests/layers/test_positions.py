@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from keras import ops
 
 from bert_keras.layers import (
     BucketBias,
@@ -50,7 +51,11 @@ def test_products_of_turned_vectors_depend_on_the_distance_alone(interleaved: bo
     query, key = generator.normal(size=(2, 1, 1, 1, 8)).astype("float32")
     angles = RotaryAngles(8)(_IDS)
     queries, keys = (
-        numpy(positions.rotated(np.repeat(x, 9, axis=1), angles, interleaved=interleaved))[0, :, 0]
+        numpy(
+            positions.rotated(
+                ops.convert_to_tensor(x.repeat(9, axis=1)), angles, interleaved=interleaved
+            )
+        )[0, :, 0]
         for x in (query, key)
     )
     products = queries @ keys.T

@@ -1,0 +1,229 @@
+"""Translation between a `BertConfig` and the values of a Hugging Face config.json."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from bert_keras.checkpoints import hugging_face_names
+from bert_keras.checkpoints.hugging_face_family import Family
+from bert_keras.checkpoints.hugging_face_names import FAMILIES
+from bert_keras.config import BertConfig
+from bert_keras.config_checks import MOST
+from bert_keras.errors import ArtifactError
+
+# Hugging Face's activations -> ours. Of several names of one function the first is written.
+_ACTIVATIONS = {
+    "gelu": "gelu",
+    "gelu_new": "gelu_tanh",
+    "gelu_pytorch_tanh": "gelu_tanh",
+    "relu": "relu",
+    "silu": "silu",
+    "swish": "silu",
+    "tanh": "tanh",
+}
+# Words of `layer_types` for layers whose attention is local, and global.
+_LOCAL, _GLOBAL = "sliding_attention", "full_attention"
+_ABSENT: Any = object()
+
+
+def family_of(values: Mapping[str, Any], path: Path) -> str:
+    """Return the model family that a config.json states.
+
+    Raises:
+        ArtifactError: if `model_type` is not known.
+    """
+    for name, family in FAMILIES.items():
+        if values.get("model_type") in family.model_types:
+            return name
+    known = ", ".join(kind for family in FAMILIES.values() for kind in family.model_types)
+    raise ArtifactError(
+        f"{path}: only these can be opened: {known}. "
+        f"Received: model_type={values.get('model_type')!r}"
+    )
+
+
+def read_config(values: Mapping[str, Any], path: Path, *, pooler: bool) -> BertConfig:
+    """Translate a Hugging Face config.
+
+    Args:
+        values: parsed `config.json`.
+        path: path of the file, for messages.
+        pooler: whether the checkpoint has a pooler, which the config does not state.
+
+    Raises:
+        ArtifactError: if the model is not known, or a value is missing or not supported.
+    """
+    name = family_of(values, path)
+    family = FAMILIES[name]
+    hugging_face_names.require_known_values(values, path)
+    _require(values, family, path)
+    keys = {**family.sizes, **family.constants}
+    stated = {theirs: _stated(values, theirs, family) for theirs in set(keys.values())}
+    counts = {theirs for ours, theirs in keys.items() if ours in MOST}
+    absent = {key for key in counts if key in values and values[key] is None}
+    absent |= {key for key in family.sizes.values() if stated[key] is _ABSENT}
+    if absent:
+        named = (f"{key} (null)" if key in values else key for key in sorted(absent))
+        raise ArtifactError(f"{path}: missing: {', '.join(named)}. Add the values of the model.")
+    ours = {ours: stated[theirs] for ours, theirs in keys.items() if stated[theirs] is not _ABSENT}
+    for key, conversion in family.conversions.items():
+        ours[key] = conversion.read(ours[key])
+    ours["activation"] = activation(ours["activation"], f"{path}: {keys['activation']}")
+    ours = {**ours, "pooler": pooler, **family.fixed, "family": name}
+    if family.has_layer_types:
+        ours |= _layer_pattern(values, ours["num_layers"], path)
+    if offset := _position_offset(values, family, path):
+        ours["position_offset"] = offset
+        if type(ours["max_positions"]) is int:  # else `BertConfig` refuses it
+            ours["max_positions"] -= offset
+    if not ours.get("num_segments", 1) and "num_segments" not in family.fixed:
+        raise ArtifactError(
+            f"{path}: not supported: type_vocab_size=0. A {name} needs one segment at least."
+        )
+    if family.needs_projection and ours["embedding_size"] == ours["hidden_size"]:
+        raise ArtifactError(
+            f"{path}: not supported: embedding_size=hidden_size={ours['hidden_size']}, where "
+            "ALBERT has a projection that changes no size. Supported: two different sizes"
+        )
+    try:
+        return BertConfig.from_dict(ours)
+    except ValueError as error:
+        raise ArtifactError(f"{path}: {error}") from error
+
+
+def _stated(values: Mapping[str, Any], key: str, family: Family) -> Any:
+    """Return the value of a key, of its earlier names, or its default; `_ABSENT` without any."""
+    for name in (key, *family.aliases.get(key, ())):
+        found = _nested(values, name)
+        if found is not _ABSENT and found is not None:
+            return found
+    return family.defaults.get(key, _ABSENT)
+
+
+def _nested(values: Any, key: str) -> Any:
+    """Return the value of a key such as "rope_parameters/rope_theta"; `_ABSENT` without it."""
+    for part in key.split("/"):
+        if not isinstance(values, Mapping) or part not in values:
+            return _ABSENT
+        values = values[part]
+    return values
+
+
+def _require(values: Mapping[str, Any], family: Family, path: Path) -> None:
+    """Raise `ArtifactError` for a value that this package does not compute."""
+    for key, accepted in family.required.items():
+        found = _nested(values, key)
+        if found is _ABSENT or found is None:
+            continue
+        if not any(found is value or found == value for value in accepted):
+            raise ArtifactError(
+                f"{path}: not supported: {key}={found!r:.200}. "
+                f"Supported: {', '.join(map(repr, accepted))}"
+            )
+
+
+def _layer_pattern(values: Mapping[str, Any], num_layers: Any, path: Path) -> dict[str, Any]:
+    """Return our values for the layers that are local: every n-th layer is global.
+
+    Raises:
+        ArtifactError: if the layers follow no such pattern.
+    """
+    kinds = values.get("layer_types")
+    if kinds is None:
+        return {"global_every": values.get("global_attn_every_n_layers", 3)}
+    is_list = isinstance(kinds, list) and set(kinds) <= {_LOCAL, _GLOBAL}
+    if is_list and len(kinds) == num_layers:
+        if _LOCAL not in kinds:
+            return {"global_every": 1}
+        every_global = [layer for layer, kind in enumerate(kinds) if kind == _GLOBAL]
+        first = every_global[0] if every_global else num_layers
+        every = every_global[1] - first if len(every_global) > 1 else max(first + 1, num_layers)
+        found = {"global_every": every, "global_offset": first % every}
+        if every_global == list(range(first, num_layers, every)) and first < every:
+            return found
+    raise ArtifactError(
+        f"{path}: not supported: layer_types={kinds!r:.200}. Supported: a list of one for "
+        f"each layer, of which every n-th is {_GLOBAL!r} and the others are {_LOCAL!r}"
+    )
+
+
+def _position_offset(values: Mapping[str, Any], family: Family, path: Path) -> int:
+    """Return the number of unused rows before the first position in the position table."""
+    if family.position_offset is not None:
+        return family.position_offset
+    pad_token_id = values.get("pad_token_id")
+    pad_token_id = family.pad_token_id if pad_token_id is None else pad_token_id
+    if type(pad_token_id) is not int:
+        raise ArtifactError(
+            f"{path}: pad_token_id must be an integer. Received: {pad_token_id!r:.100}"
+        )
+    return pad_token_id + 1
+
+
+def activation(theirs: Any, what: str) -> str:
+    """Return our name of one of Hugging Face's activations.
+
+    Args:
+        theirs: Hugging Face's name.
+        what: the file and its key, for the message.
+
+    Raises:
+        ArtifactError: if we have no such activation.
+    """
+    if not isinstance(theirs, str) or theirs not in _ACTIVATIONS:
+        raise ArtifactError(
+            f"{what}: not supported: {theirs!r}. Supported: {', '.join(_ACTIVATIONS)}"
+        )
+    return _ACTIVATIONS[theirs]
+
+
+def config_values(config: BertConfig, class_name: str) -> dict[str, Any]:
+    """Return the config.json of an encoder in the names of its own family.
+
+    Args:
+        config: config of the encoder.
+        class_name: name of our class, for `architectures`.
+    """
+    family = FAMILIES[config.family]
+    values: dict[str, Any] = {}
+    for ours, theirs in {**family.sizes, **family.constants}.items():
+        value = getattr(config, ours)
+        if ours in family.conversions:
+            value = family.conversions[ours].write(value)
+        if ours == "activation":
+            words = {ours: theirs for theirs, ours in reversed(_ACTIVATIONS.items())}
+            value = words[value]
+        _set_nested(values, theirs, value)
+    for key, accepted in family.required.items():
+        if key.partition("/")[0] in values:  # of a nested key, such as the kind of rotation
+            _set_nested(values, key, accepted[0])
+    if family.has_layer_types:
+        values["layer_types"] = [
+            _LOCAL if config.is_local(layer) else _GLOBAL for layer in range(config.num_layers)
+        ]
+    values["pad_token_id"] = family.pad_token_id
+    if family.position_offset is None:
+        values["pad_token_id"] = config.position_offset - 1
+    if family.position_offset != 0:
+        values["max_position_embeddings"] += config.position_offset
+    classes = {"architectures": [family.classes.get(class_name)]}
+    return {**classes, "model_type": family.model_types[0], **values}
+
+
+def _set_nested(values: dict[str, Any], key: str, value: Any) -> None:
+    """Set the value of a key such as "rope_parameters/rope_theta"."""
+    *parts, last = key.split("/")
+    for part in parts:
+        values = values.setdefault(part, {})
+    values[last] = value
+
+
+def round_trips(config: BertConfig, class_name: str) -> bool:
+    """Return whether the config.json of an encoder in its family's names reads as the same."""
+    try:
+        values = config_values(config, class_name)
+        return read_config(values, Path(), pooler=config.pooler) == config
+    except ArtifactError:
+        return False
