@@ -6,7 +6,10 @@ import math
 from numbers import Integral, Real
 from typing import Any
 
-FAMILIES = ("bert", "roberta", "distilbert", "albert", "electra")
+FAMILIES = (
+    *("bert", "roberta", "distilbert", "albert", "electra"),
+    *("xlm_roberta", "camembert", "data2vec_text", "mpnet", "modernbert"),
+)
 POSITION_EMBEDDINGS = ("absolute", "sinusoidal", "relative_key", "relative_key_query", "none")
 ROTARY = ("rotary", "rotary_interleaved")
 DISENTANGLED = ("disentangled", "disentangled_shared")

@@ -25,6 +25,10 @@ MOST_CLASSES = 100_000
 _OURS = {"crf": False, "representation": "last"}
 # Options of ELECTRA's multiple-choice head, with the only values that our head supports.
 _SUMMARY = {"summary_type": "first", "summary_use_proj": True, "summary_activation": "gelu"}
+# Options of the hidden layer of a head, with their defaults.
+_HIDDEN = {"hidden_activation": None, "hidden_norm": False, "hidden_bias": True}
+# Their ways to read the tokens of a text -> ours.
+_POOLINGS = {"cls": "cls", "bos": "cls", "mean": "mean", "late": "late"}
 _PROBLEMS = {
     "single_label": "single_label_classification",
     "multi_label": "multi_label_classification",
@@ -51,22 +55,50 @@ def write_head_options(
     key = family.head_dropout.get(class_name)
     if key and options.get("dropout") is not None:
         values[key] = options["dropout"]
+    if family.pooling and task_format(class_name).reads_text_vector:
+        values[family.pooling] = options.get("pooling", "cls")
     return values
 
 
-def family_head(class_name: str, config: BertConfig) -> dict[str, Any]:
-    """Return the options of a family's head over [CLS].
+def pooling_of(values: Mapping[str, Any], family: Family, path: Path) -> str:
+    """Return the way in which a text classifier reads the tokens: a name of our option `pooling`.
 
-    `hidden_activation` is the activation of its hidden layer, or None for a head without one.
+    Raises:
+        ArtifactError: if it is not known.
+    """
+    assert family.pooling is not None
+    theirs = values.get(family.pooling) or family.defaults[family.pooling]
+    if theirs not in _POOLINGS:
+        raise ArtifactError(
+            f"{path}: not supported: {family.pooling}={theirs!r:.100}. "
+            f"Supported: {', '.join(_POOLINGS)}"
+        )
+    return _POOLINGS[theirs]
+
+
+def family_head(class_name: str, config: BertConfig) -> dict[str, Any]:
+    """Return the options of a family's head that differ from those of BERT's.
+
+    `hidden_activation` is the activation of its hidden layer, or None for a head over [CLS] without
+    one.
 
     Args:
-        class_name: "SequenceClassifier" or "MultipleChoice".
+        class_name: name of our task class.
         config: config of the encoder.
     """
-    family = FAMILIES[config.family]
-    options: dict[str, Any] = {"hidden_activation": family.hidden_activation.get(class_name)}
-    if family.hidden_dropout is not None:
+    family, task = FAMILIES[config.family], task_format(class_name)
+    if task.is_mlm:
+        return {} if family.hidden_bias else {"hidden_bias": False}
+    activation = family.hidden_activation.get(class_name)
+    if activation is None and not task.reads_text_vector:
+        return {}
+    options: dict[str, Any] = {"hidden_activation": activation}
+    if family.hidden_dropout is not None and task.reads_text_vector:
         options["hidden_dropout"] = family.hidden_dropout
+    if activation is not None and family.hidden_norm:
+        options["hidden_norm"] = True
+    if activation is not None and not family.hidden_bias:
+        options["hidden_bias"] = False
     return options
 
 
@@ -85,8 +117,6 @@ def new_head_options(class_name: str, config: BertConfig) -> dict[str, Any]:
 
     If that head needs a pooler and the encoder has none, a tanh layer in the head replaces it.
     """
-    if not task_format(class_name).reads_text_vector:
-        return {}
     options = family_head(class_name, config)
     return options | ({"hidden_activation": "tanh"} if needs_pooler(class_name, config) else {})
 
@@ -118,8 +148,10 @@ def read_head_options(
         options["activation"] = family.mlm_activation
     if task.has_pair_loss:
         options["loss"] = "nsp" if "nsp/dense" in family.heads else "sop"
-    if task.reads_text_vector:
-        options |= family_head(class_name, config)
+    options |= family_head(class_name, config)
+    if family.pooling and task.reads_text_vector:
+        pooling = pooling_of(values, family, path)
+        options |= {} if pooling == "cls" else {"pooling": pooling}
     if task.has_summary:
         for key, value in _SUMMARY.items():
             if values.get(key, value) != value:
@@ -270,8 +302,10 @@ def family_for(config: BertConfig, class_name: str, options: Mapping[str, Any]) 
         epsilon = options.get("layer_norm_epsilon") or config.layer_norm_epsilon
         fits = fits and mlm == (family.mlm_activation or config.activation)
         fits = fits and epsilon == config.layer_norm_epsilon
-    if "hidden_activation" in options:
-        fits = fits and options["hidden_activation"] == family.hidden_activation.get(class_name)
+    theirs = family_head(class_name, config)
+    for name, plain in _HIDDEN.items():
+        fits = fits and options.get(name, plain) == theirs.get(name, plain)
+    fits = fits and (family.pooling is not None or options.get("pooling", "cls") == "cls")
     if task.has_pair_loss:
         fits = fits and f"{options.get('loss', 'nsp')}/dense" in family.heads
     return family if fits else NATIVE

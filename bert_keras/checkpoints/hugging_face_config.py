@@ -203,7 +203,9 @@ def config_values(config: BertConfig, class_name: str) -> dict[str, Any]:
         values["layer_types"] = [
             _LOCAL if config.is_local(layer) else _GLOBAL for layer in range(config.num_layers)
         ]
-    values["pad_token_id"] = family.pad_token_id
+    # The library makes no table without a row of this number.
+    is_row = family.pad_token_id < config.vocab_size
+    values["pad_token_id"] = family.pad_token_id if is_row else 0
     if family.position_offset is None:
         values["pad_token_id"] = config.position_offset - 1
     if family.position_offset != 0:

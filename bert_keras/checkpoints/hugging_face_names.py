@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from bert_keras import file_io
+from bert_keras.checkpoints.hugging_face_encoders import MORE_FAMILIES, ROBERTA
 from bert_keras.checkpoints.hugging_face_family import (
     BLOCK,
     CLASSIFIERS,
@@ -45,25 +46,7 @@ FAMILIES = {
             "cls.predictions.decoder.bias",
         ),
     ),
-    "roberta": Family(
-        model_types=("roberta", "xlm-roberta"),
-        prefix="roberta.",
-        encoder={**EMBEDDINGS, **BLOCK, "pooler/dense": "pooler.dense"},
-        heads={
-            "mlm/dense": "lm_head.dense",
-            "mlm/layer_norm": "lm_head.layer_norm",
-            "mlm": "lm_head",
-            **CLASSIFIERS,
-            **DEEP_LABEL,
-        },
-        classes=classes_of("Roberta"),
-        other_classes=classes_of("XLMRoberta"),
-        pad_token_id=1,
-        position_offset=None,
-        redundant=("embeddings.position_ids", "lm_head.decoder.weight", "lm_head.decoder.bias"),
-        hidden_activation={"SequenceClassifier": "tanh"},
-        mlm_activation="gelu",
-    ),
+    "roberta": ROBERTA,
     "distilbert": Family(
         model_types=("distilbert",),
         prefix="distilbert.",
@@ -189,6 +172,8 @@ FAMILIES = {
     ),
 }
 
+FAMILIES |= MORE_FAMILIES
+
 _BERT, _ELECTRA = FAMILIES["bert"], FAMILIES["electra"]
 # Names for models that no family of Hugging Face has, such as a BERT that shares blocks. They cover
 # every layer of this package.
@@ -294,6 +279,9 @@ _HONOURED = (
     *("sentence_transformers", "sbert_ce_default_activation_function"),  # of CrossEncoder folders
 )
 
+# Keys that state which layers are local; see `hugging_face_config`.
+_LAYER_TYPES = ("layer_types", "global_attn_every_n_layers")
+
 # Keys of Google's configs, such as bert_config.json.
 GOOGLE_IRRELEVANT: Mapping[str, str] = {
     name: reason for name, reason in IRRELEVANT.items() if reason == _UNUSED
@@ -328,7 +316,10 @@ def warn_of_hugging_face(values: Mapping[str, Any], path: Path) -> None:
 def known_to(family: Family) -> set[str]:
     """Return the config.json keys of a family that are read, or known to change no output."""
     known = {*family.sizes.values(), *family.constants.values(), *family.head_dropout.values()}
-    return known | {*_HONOURED, *IRRELEVANT, *REQUIRED}
+    known |= {*family.required, *family.irrelevant, *filter(None, [family.pooling])}
+    known |= {name for names in family.aliases.values() for name in names}
+    known |= set(_LAYER_TYPES) if family.has_layer_types else set()
+    return {key.partition("/")[0] for key in known} | {*_HONOURED, *IRRELEVANT, *REQUIRED}
 
 
 def require_known_values(values: Mapping[str, Any], path: Path) -> None:

@@ -15,6 +15,7 @@ from bert_keras.layers.core import (
     seeded_dropout,
     truncated_normal,
 )
+from bert_keras.layers.normalization import normalization
 from bert_keras.layers.packing import tokens_at
 from bert_keras.layers.serialization import SerializableLayer, build_once
 from bert_keras.layers.transformer_block import ACTIVATIONS
@@ -79,6 +80,8 @@ class MaskedLMHead(SerializableLayer):
         activation: a name of `ACTIVATIONS`.
         layer_norm_epsilon: added to the variance.
         initializer_range: standard deviation of the initial kernel.
+        use_bias: whether the dense layer has a bias.
+        norm_bias: whether the normalisation has a bias.
     """
 
     def __init__(
@@ -87,6 +90,8 @@ class MaskedLMHead(SerializableLayer):
         activation: str = "gelu",
         layer_norm_epsilon: float = 1e-12,
         initializer_range: float = 0.02,
+        use_bias: bool = True,
+        norm_bias: bool = True,
         **kwargs,
     ):
         super().__init__(**kwargs)
@@ -95,6 +100,7 @@ class MaskedLMHead(SerializableLayer):
         self.dense = Dense(
             token_embedding.output_dim,
             activation=ACTIVATIONS[activation],
+            use_bias=use_bias,
             kernel_initializer=truncated_normal(initializer_range),
             dtype=self.dtype_policy,
             trainable=self.trainable,
@@ -102,6 +108,7 @@ class MaskedLMHead(SerializableLayer):
         )
         self.layer_norm = LayerNorm(
             epsilon=layer_norm_epsilon,
+            center=norm_bias,
             dtype=self.dtype_policy,
             trainable=self.trainable,
             name="layer_norm",
@@ -186,6 +193,10 @@ class ClassificationHead(SerializableLayer):
         dropout: share dropped from the input of each layer.
         initializer_range: standard deviation of the initial kernels.
         hidden_dropout: share dropped from the input of the hidden layer; None for `dropout`.
+        hidden_bias: whether the hidden layer has a bias.
+        hidden_norm: kind of normalisation after the hidden layer, "layer" or "rms"; None for none.
+        norm_bias: whether that normalisation has a bias, if it is a layer normalisation.
+        layer_norm_epsilon: epsilon of that normalisation.
     """
 
     def __init__(
@@ -196,22 +207,36 @@ class ClassificationHead(SerializableLayer):
         dropout: float = 0.1,
         initializer_range: float = 0.02,
         hidden_dropout: float | None = None,
+        hidden_bias: bool = True,
+        hidden_norm: str | None = None,
+        norm_bias: bool = True,
+        layer_norm_epsilon: float = 1e-12,
         **kwargs,
     ):
         super().__init__(**kwargs)
         self.num_classes = num_classes
         kernel = truncated_normal(initializer_range)
-        self.dense = None
+        self.dense = self.layer_norm = None
         if hidden_activation is not None:
             rate = dropout if hidden_dropout is None else hidden_dropout
             self.hidden_dropout = seeded_dropout(rate, "hidden_dropout", self.dtype_policy)
             self.dense = Dense(
                 hidden_size,
                 activation=ACTIVATIONS[hidden_activation],
+                use_bias=hidden_bias,
                 kernel_initializer=kernel,
                 dtype=self.dtype_policy,
                 trainable=self.trainable,
                 name="dense",
+            )
+        if self.dense is not None and hidden_norm is not None:
+            self.layer_norm = normalization(
+                hidden_norm,
+                epsilon=layer_norm_epsilon,
+                bias=norm_bias,
+                dtype=self.dtype_policy,
+                trainable=self.trainable,
+                name="layer_norm",
             )
         self.dropout = seeded_dropout(dropout, "dropout", self.dtype_policy)
         self.output_projection = Dense(
@@ -226,6 +251,8 @@ class ClassificationHead(SerializableLayer):
         if self.dense is not None:
             build_once(self.dense, x_shape)
             x_shape = (*x_shape[:-1], self.dense.units)
+        if self.layer_norm is not None:
+            build_once(self.layer_norm, x_shape)
         build_once(self.output_projection, x_shape)
         self.built = True
 
@@ -234,6 +261,8 @@ class ClassificationHead(SerializableLayer):
         if self.dense is not None:
             x = self.hidden_dropout(x, training=training)
             x = self.dense(x)
+        if self.layer_norm is not None:
+            x = self.layer_norm(x, training=training)
         x = self.dropout(x, training=training)
         return ops.cast(self.output_projection(x), "float32")
 

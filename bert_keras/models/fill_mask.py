@@ -70,7 +70,10 @@ def _matches(labels: Any, logits: Any) -> Any:
 
 
 def masked_lm_head(
-    encoder: BertEncoder, activation: str | None = None, layer_norm_epsilon: float | None = None
+    encoder: BertEncoder,
+    activation: str | None = None,
+    layer_norm_epsilon: float | None = None,
+    hidden_bias: bool = True,
 ) -> MaskedLMHead:
     """Make the MLM head for an encoder; its output matrix is the encoder's token table.
 
@@ -78,6 +81,7 @@ def masked_lm_head(
         encoder: the encoder.
         activation: activation of the head's dense layer; None for the encoder's.
         layer_norm_epsilon: epsilon of the head's normalisation; None for the encoder's.
+        hidden_bias: whether the head's dense layer has a bias.
     """
     config = encoder.config
     return MaskedLMHead(
@@ -87,6 +91,8 @@ def masked_lm_head(
             config.layer_norm_epsilon if layer_norm_epsilon is None else layer_norm_epsilon
         ),
         initializer_range=config.initializer_range,
+        use_bias=hidden_bias,
+        norm_bias=config.norm_bias or config.norm != "layer",
         dtype=encoder.dtype_policy,
         name=features.MLM,
     )
@@ -116,6 +122,7 @@ class MaskedLM(MaskMethods, Task):
             "gelu").
         layer_norm_epsilon: epsilon of the head's normalisation; None for the encoder's (KerasHub
             always has 1e-5).
+        hidden_bias: whether the head's dense layer has a bias (ModernBERT: no).
         name: name of the Keras model.
         tokenizer: the tokenizer of the encoder; None for a task that takes features alone.
     """
@@ -131,15 +138,21 @@ class MaskedLM(MaskMethods, Task):
         *,
         activation: str | None = None,
         layer_norm_epsilon: float | None = None,
+        hidden_bias: bool = True,
         name: str = "masked_lm",
         tokenizer: Tokenizer | None = None,
     ):
         # === Layers ===
-        head = masked_lm_head(encoder, activation, layer_norm_epsilon)
+        head = masked_lm_head(encoder, activation, layer_norm_epsilon, hidden_bias)
         # === Functional model ===
         inputs = task_inputs(encoder)
         outputs = _outputs(encoder, inputs, head)
-        options = {"activation": activation, "layer_norm_epsilon": layer_norm_epsilon}
+        options: dict[str, Any] = {
+            "activation": activation,
+            "layer_norm_epsilon": layer_norm_epsilon,
+        }
+        if not hidden_bias:
+            options["hidden_bias"] = False
         super().__init__(encoder, inputs, outputs, options=options, name=name, tokenizer=tokenizer)
         self.mlm = head
 

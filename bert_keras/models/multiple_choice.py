@@ -16,7 +16,7 @@ from bert_keras.inference.multiple_choice import choice_logits
 from bert_keras.layers import MergeChoices, SplitChoices
 from bert_keras.models.encoder import BertEncoder
 from bert_keras.models.task import Task, task_inputs
-from bert_keras.models.text_classification import text_head, text_vector
+from bert_keras.models.text_classification import CLS, HiddenLayer, text_head, text_logits
 from bert_keras.tokenizers import Tokenizer
 
 
@@ -33,6 +33,9 @@ class MultipleChoice(ChoiceMethods, Task):
         hidden_activation: as for `SequenceClassifier`.
         dropout: dropout rate before each layer of the head; None for the encoder's.
         hidden_dropout: as for `SequenceClassifier`.
+        hidden_norm: as for `SequenceClassifier`.
+        hidden_bias: as for `SequenceClassifier`.
+        pooling: as for `SequenceClassifier`.
         name: name of the Keras model.
         tokenizer: the tokenizer of the encoder; None for a task that takes features alone.
 
@@ -52,25 +55,32 @@ class MultipleChoice(ChoiceMethods, Task):
         hidden_activation: str | None = None,
         dropout: float | None = None,
         hidden_dropout: float | None = None,
+        hidden_norm: bool = False,
+        hidden_bias: bool = True,
+        pooling: str = CLS,
         name: str = "multiple_choice",
         tokenizer: Tokenizer | None = None,
     ):
         # === Layers ===
-        head = text_head(encoder, 1, hidden_activation, dropout, features.CHOICE, hidden_dropout)
+        hidden = HiddenLayer(hidden_activation, hidden_dropout, hidden_norm, hidden_bias)
+        head = text_head(encoder, 1, hidden, dropout, features.CHOICE)
         # === Functional model ===
         inputs = {
             name: keras.Input((None, None), dtype="int32", name=name)
             for name in task_inputs(encoder)
         }
         texts = {name: MergeChoices(name=f"{name}_of_texts")(x) for name, x in inputs.items()}
-        scores = head(text_vector(encoder, texts, hidden_activation))
+        scores = text_logits(encoder, texts, head, hidden, pooling)
         split = SplitChoices(name="choices")
         outputs = {features.CHOICE: split(scores, inputs[features.TOKEN_IDS])}
         options = {
             "hidden_activation": hidden_activation,
             "dropout": dropout,
             "hidden_dropout": hidden_dropout,
+            **hidden.more_options(),
         }
+        if pooling != CLS:
+            options["pooling"] = pooling
         super().__init__(encoder, inputs, outputs, options=options, name=name, tokenizer=tokenizer)
         self.head = head
 

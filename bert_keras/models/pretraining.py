@@ -25,7 +25,7 @@ from bert_keras.models.fill_mask import (
     masked_lm_head,
 )
 from bert_keras.models.task import Task, task_inputs
-from bert_keras.models.text_classification import text_head
+from bert_keras.models.text_classification import HiddenLayer, text_head
 from bert_keras.tokenizers import Tokenizer
 
 
@@ -167,7 +167,7 @@ class ReplacedTokenDetector(Task):
         tokenizer: Tokenizer | None = None,
     ):
         # === Layers ===
-        head = text_head(encoder, 1, encoder.config.activation, 0.0, features.RTD)
+        head = text_head(encoder, 1, HiddenLayer(encoder.config.activation), 0.0, features.RTD)
         # === Functional model ===
         inputs = task_inputs(encoder)
         outputs = {features.RTD: head(encoder(inputs)[features.SEQUENCE_OUTPUT])}
@@ -262,7 +262,7 @@ class ElectraPretrainer(Task):
         )
         mlm = masked_lm_head(encoder)
         replacement = TokenReplacement(dtype=encoder.dtype_policy, name="replacement")
-        head = text_head(encoder, 1, config.activation, 0.0, features.RTD)
+        head = text_head(encoder, 1, HiddenLayer(config.activation), 0.0, features.RTD)
         # === Functional model ===
         texts = task_inputs(encoder)
         inputs = dict(texts)

@@ -17,7 +17,7 @@ from bert_keras.inference import AnswerMethods
 from bert_keras.inference.question_answering import row_logits
 from bert_keras.models.encoder import BertEncoder
 from bert_keras.models.task import Task, task_inputs
-from bert_keras.models.text_classification import text_head
+from bert_keras.models.text_classification import HiddenLayer, text_head
 from bert_keras.tokenizers import Tokenizer
 
 
@@ -126,6 +126,10 @@ class QuestionAnswerer(AnswerMethods, Task):
     Args:
         encoder: the encoder.
         dropout: dropout rate before the head.
+        hidden_activation: activation of a dense layer between the encoder and the logits
+            (ModernBERT); None for no such layer.
+        hidden_norm: as for `SequenceClassifier`.
+        hidden_bias: as for `SequenceClassifier`.
         name: name of the Keras model.
         tokenizer: the tokenizer of the encoder; None for a task that takes features alone.
     """
@@ -141,18 +145,21 @@ class QuestionAnswerer(AnswerMethods, Task):
         encoder: BertEncoder,
         *,
         dropout: float = 0.0,
+        hidden_activation: str | None = None,
+        hidden_norm: bool = False,
+        hidden_bias: bool = True,
         name: str = "question_answerer",
         tokenizer: Tokenizer | None = None,
     ):
         # === Layers ===
-        head = text_head(encoder, 2, None, dropout, "span")
+        hidden = HiddenLayer(hidden_activation, 0.0, hidden_norm, hidden_bias)
+        head = text_head(encoder, 2, hidden, dropout, "span")
         # === Functional model ===
         inputs = task_inputs(encoder)
         logits = head(encoder(inputs)[features.SEQUENCE_OUTPUT])
         outputs = {features.START: logits[..., 0], features.END: logits[..., 1]}
-        super().__init__(
-            encoder, inputs, outputs, options={"dropout": dropout}, name=name, tokenizer=tokenizer
-        )
+        options = {"dropout": dropout, **hidden.all_options()}
+        super().__init__(encoder, inputs, outputs, options=options, name=name, tokenizer=tokenizer)
         self.head = head
 
     def examples_of(self, columns: Sequence[Any], y: Any, **options: Any) -> SupervisedExamples:

@@ -20,7 +20,7 @@ from bert_keras.inference.sentence_similarity import normalized_again, prefix_le
 from bert_keras.layers import MergeChoices, SentencePooling
 from bert_keras.models.encoder import BertEncoder
 from bert_keras.models.task import Task, task_inputs
-from bert_keras.models.text_classification import text_head
+from bert_keras.models.text_classification import HiddenLayer, text_head
 from bert_keras.models.text_columns import TEXT_PAIR
 from bert_keras.models.text_targets import targets_from
 from bert_keras.tokenizers import Tokenizer
@@ -240,7 +240,7 @@ class SentencePairs(LabelMethods, Task):
             labels = class_names(num_classes, labels)
             num_classes = len(labels)
             options |= {"num_classes": num_classes, "labels": labels}
-            head = text_head(encoder, num_classes, None, 0.0, features.LABEL)
+            head = text_head(encoder, num_classes, HiddenLayer(), 0.0, features.LABEL)
         pool = sentence_encoder.head
         # === Functional model ===
         inputs = {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, final
+from typing import Any, NamedTuple, final
 
 import keras
 import numpy as np
@@ -14,7 +14,7 @@ from bert_keras.data.class_names import class_names
 from bert_keras.inference import LabelMethods, prompt_of, prompt_options
 from bert_keras.inference.sentence_similarity import prefix_length, prompted
 from bert_keras.inference.text_classification import REGRESSION
-from bert_keras.layers import ClassificationHead, TokensAt
+from bert_keras.layers import ClassificationHead, SentencePooling, TokensAt
 from bert_keras.layers.pooling import ACTIVATIONS
 from bert_keras.models.encoder import BertEncoder
 from bert_keras.models.task import (
@@ -35,6 +35,8 @@ _TASK_NAMES = {
     REGRESSION: "text_regression",
 }
 PROBLEMS = tuple(_TASK_NAMES)
+CLS = "cls"
+POOLINGS = (CLS, "mean", "late")
 
 
 @keras.saving.register_keras_serializable(package="bert_keras")
@@ -56,6 +58,11 @@ class SequenceClassifier(LabelMethods, Task):
             without a pooler need it: RoBERTa "tanh", DistilBERT "relu", ELECTRA "gelu".
         dropout: dropout rate before each layer of the head; None for the encoder's.
         hidden_dropout: dropout rate before the dense layer; None for `dropout` (DistilBERT: 0).
+        hidden_norm: whether the dense layer is followed by a normalisation as the encoder's
+            (ModernBERT).
+        hidden_bias: whether the dense layer has a bias.
+        pooling: vectors that the head reads: "cls"; "mean" for the mean over the tokens; "late" for
+            the mean of the logits of all tokens (EuroBERT).
         representation: layers of the encoder that the head reads at [CLS]: "last", or with a
             `hidden_activation` "concat_last_4" or "mix"; see `task.token_vectors`. An encoder with
             `trainable = False` is fixed.
@@ -90,6 +97,9 @@ class SequenceClassifier(LabelMethods, Task):
         hidden_activation: str | None = None,
         dropout: float | None = None,
         hidden_dropout: float | None = None,
+        hidden_norm: bool = False,
+        hidden_bias: bool = True,
+        pooling: str = CLS,
         representation: str = LAST,
         activation: str | None = None,
         prompts: Mapping[str, str] | None = None,
@@ -110,13 +120,13 @@ class SequenceClassifier(LabelMethods, Task):
                 f"Received: activation={activation!r}"
             )
         # === Layers ===
-        head = text_head(
-            encoder, num_classes, hidden_activation, dropout, features.LABEL, hidden_dropout
-        )
+        hidden = HiddenLayer(hidden_activation, hidden_dropout, hidden_norm, hidden_bias)
+        head = text_head(encoder, num_classes, hidden, dropout, features.LABEL)
         # === Functional model ===
         inputs = task_inputs(encoder)
-        vector = text_vector(encoder, inputs, hidden_activation, representation)
-        outputs = {features.LABEL: head(vector)}
+        outputs = {
+            features.LABEL: text_logits(encoder, inputs, head, hidden, pooling, representation)
+        }
         options: dict[str, Any] = {
             "num_classes": num_classes,
             "labels": labels,
@@ -125,6 +135,9 @@ class SequenceClassifier(LabelMethods, Task):
             "dropout": dropout,
             "hidden_dropout": hidden_dropout,
         }
+        options |= hidden.more_options()
+        if pooling != CLS:
+            options["pooling"] = pooling
         if representation != LAST:
             options["representation"] = representation
         if activation is not None:
@@ -140,7 +153,16 @@ class SequenceClassifier(LabelMethods, Task):
         return self.options["hidden_activation"] is None
 
     def packed_outputs(self, inputs: dict) -> dict:
-        """Return the logits of packed rows, {"label": [rows, examples, num_classes]}."""
+        """Return the logits of packed rows, {"label": [rows, examples, num_classes]}.
+
+        Raises:
+            ValueError: with another `pooling` than "cls", which reads all tokens of an example.
+        """
+        if (pooling := self.options.get("pooling", CLS)) != CLS:
+            raise ValueError(
+                "Sequence packing needs a classifier that reads [CLS]. Train this task without "
+                f"`packed()`. Received: pooling={pooling!r}"
+            )
         if self.reads_pooler:
             vectors = self.encoder.packed()(inputs)[features.POOLED_OUTPUT]
         else:
@@ -209,35 +231,87 @@ class SequenceClassifier(LabelMethods, Task):
         return {"loss": {features.LABEL: loss}, "weighted_metrics": {features.LABEL: [metric]}}
 
 
+class HiddenLayer(NamedTuple):
+    """Options of a dense layer between the encoder and the logits; see `SequenceClassifier`."""
+
+    activation: str | None = None
+    dropout: float | None = None
+    norm: bool = False
+    bias: bool = True
+
+    def more_options(self) -> dict[str, Any]:
+        """Return the options of a task for values that only few families have."""
+        options = {"hidden_norm": self.norm, "hidden_bias": self.bias}
+        return {name: value for name, value in options.items() if value != (name == "hidden_bias")}
+
+    def all_options(self) -> dict[str, Any]:
+        """Return the options of a task that has such a layer in few families alone."""
+        if self.activation is None:
+            return {}
+        return {"hidden_activation": self.activation, **self.more_options()}
+
+
 def text_head(
-    encoder: BertEncoder,
-    num_classes: int,
-    hidden_activation: str | None,
-    dropout: float | None,
-    name: str,
-    hidden_dropout: float | None = None,
+    encoder: BertEncoder, num_classes: int, hidden: HiddenLayer, dropout: float | None, name: str
 ) -> ClassificationHead:
     """Make a head over vectors of the encoder, of any task: its last layer gives the logits.
 
     Args:
-        encoder: the encoder, whose sizes, initializer and dtype policy the head gets.
+        encoder: the encoder, whose sizes, initializer, norms and dtype policy the head gets.
         num_classes: number of logits.
-        hidden_activation: activation of a dense layer before the logits; None for no such layer.
+        hidden: options of a dense layer before the logits.
         dropout: dropout rate before each layer; None for the encoder's.
         name: name of the layer.
-        hidden_dropout: dropout rate before the dense layer; None for `dropout`.
     """
     config = encoder.config
     return ClassificationHead(
         num_classes,
         config.hidden_size,
-        hidden_activation=hidden_activation,
+        hidden_activation=hidden.activation,
         dropout=config.dropout if dropout is None else dropout,
         initializer_range=config.initializer_range,
-        hidden_dropout=hidden_dropout,
+        hidden_dropout=hidden.dropout,
+        hidden_bias=hidden.bias,
+        hidden_norm=config.norm if hidden.norm else None,
+        norm_bias=config.norm_bias,
+        layer_norm_epsilon=config.layer_norm_epsilon,
         dtype=encoder.dtype_policy,
         name=name,
     )
+
+
+def text_logits(
+    encoder: BertEncoder,
+    inputs: dict,
+    head: ClassificationHead,
+    hidden: HiddenLayer,
+    pooling: str = CLS,
+    representation: str = LAST,
+) -> Any:
+    """Return the logits of each text, [batch, num_classes].
+
+    Args:
+        encoder: the encoder.
+        inputs: symbolic inputs of the encoder, by name.
+        head: the head.
+        hidden: options of the head's dense layer.
+        pooling: see `SequenceClassifier`.
+        representation: see `task.token_vectors`.
+
+    Raises:
+        ValueError: an unknown pooling; or see `text_vector`.
+    """
+    if pooling not in POOLINGS:
+        raise ValueError(
+            f"`pooling` must be one of {', '.join(POOLINGS)}. Received: pooling={pooling!r}"
+        )
+    if pooling == CLS:
+        return head(text_vector(encoder, inputs, hidden.activation, representation))
+    vectors = token_vectors(encoder, inputs, representation)
+    mean = SentencePooling("mean", normalize=False, dtype="float32", name="mean_of_tokens")
+    if pooling == "mean":
+        return head(mean(vectors, inputs[features.PADDING_MASK]))
+    return mean(head(vectors), inputs[features.PADDING_MASK])
 
 
 def text_vector(

@@ -27,7 +27,7 @@ from bert_keras.models.task import (
     task_inputs,
     token_vectors,
 )
-from bert_keras.models.text_classification import text_head
+from bert_keras.models.text_classification import HiddenLayer, text_head
 from bert_keras.models.text_targets import tags_of_rows
 from bert_keras.tokenizers import Tokenizer
 
@@ -49,6 +49,10 @@ class TokenClassifier(TagMethods, Task):
         num_classes: number of tags; None for that of `labels`.
         labels: names of the tags; None for "LABEL_0", "LABEL_1" and so on.
         dropout: dropout rate before the head; None for the encoder's.
+        hidden_activation: activation of a dense layer between the encoder and the logits
+            (ModernBERT); None for no such layer.
+        hidden_norm: as for `SequenceClassifier`.
+        hidden_bias: as for `SequenceClassifier`.
         crf: True for a conditional random field, which chooses the tags of a text together, with
             learned scores of one tag after another (Lample et al., 2016). These scores start at
             zero, and the small learning rates of fine-tuning change them slowly.
@@ -75,6 +79,9 @@ class TokenClassifier(TagMethods, Task):
         *,
         labels: Sequence[str] | None = None,
         dropout: float | None = None,
+        hidden_activation: str | None = None,
+        hidden_norm: bool = False,
+        hidden_bias: bool = True,
         crf: bool = False,
         representation: str = LAST,
         name: str = "token_classifier",
@@ -83,13 +90,15 @@ class TokenClassifier(TagMethods, Task):
         labels = class_names(num_classes, labels)
         num_classes = len(labels)
         # === Layers ===
-        head = text_head(encoder, num_classes, None, dropout, features.TAGS)
+        hidden = HiddenLayer(hidden_activation, 0.0, hidden_norm, hidden_bias)
+        head = text_head(encoder, num_classes, hidden, dropout, features.TAGS)
         field = ConditionalRandomField(dtype=encoder.dtype_policy, name=_CRF) if crf else None
         # === Functional model ===
         inputs = task_inputs(encoder)
         scores = head(token_vectors(encoder, inputs, representation))
         outputs = {features.TAGS: scores if field is None else field(scores)}
         options: dict[str, Any] = {"num_classes": num_classes, "labels": labels, "dropout": dropout}
+        options |= hidden.all_options()
         if crf:
             options["crf"] = True
         if representation != LAST:
