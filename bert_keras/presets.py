@@ -132,11 +132,11 @@ _PUBLISHED: dict[str, tuple[BertConfig, str]] = {
         "FacebookAI/roberta-large",
     ),
     "xlm_roberta_base": (
-        _roberta(250_002, num_layers=12, hidden_size=768),
+        _roberta(250_002, num_layers=12, hidden_size=768).replace(family="xlm_roberta"),
         "FacebookAI/xlm-roberta-base",
     ),
     "xlm_roberta_large": (
-        _roberta(250_002, num_layers=24, hidden_size=1024),
+        _roberta(250_002, num_layers=24, hidden_size=1024).replace(family="xlm_roberta"),
         "FacebookAI/xlm-roberta-large",
     ),
     # Sanh et al., 2019.

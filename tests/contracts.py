@@ -100,6 +100,25 @@ VALUES = {
 }
 
 
+def family_config(name: str) -> BertConfig:
+    """Return the config of a tiny encoder of one of Hugging Face's families.
+
+    It has the sizes of `TINY`, and the values that the family has where a config states none.
+    """
+    from bert_keras.checkpoints import hugging_face_config
+    from bert_keras.checkpoints.hugging_face_names import FAMILIES as ROWS
+
+    family = ROWS[name]
+    values = {theirs: getattr(TINY, ours) for ours, theirs in family.sizes.items()}
+    if "embedding_size" in family.sizes:
+        values["embedding_size"] = TINY.hidden_size // 2
+    offset = family.pad_token_id + 1 if family.position_offset is None else family.position_offset
+    values[family.sizes["max_positions"]] += offset
+    stated = {"model_type": family.model_types[0], **values}
+    pooler = family.fixed.get("pooler", True)
+    return hugging_face_config.read_config(stated, Path("config.json"), pooler=pooler)
+
+
 def batch(
     config: BertConfig, length: int = LENGTHS[0], *, rows: int = 3, predictions: int = 0
 ) -> dict[str, np.ndarray]:

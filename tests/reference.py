@@ -56,6 +56,7 @@ def _encode(w: dict[str, np.ndarray], config: BertConfig, x: Mapping[str, Any]) 
         attentions.append(probabilities)
     if config.block == "pre_norm":
         hidden = _norm(w, config, "final_norm", hidden)
+        states[-1] = hidden
     outputs: dict[str, Any] = {
         features.SEQUENCE_OUTPUT: hidden,
         features.HIDDEN_STATES: tuple(states),
@@ -277,8 +278,17 @@ HUGGING_FACE: dict[str, tuple[str, dict[str, Any]]] = {
     "albert": ("Albert", _SIZES | {"embedding_size": 4, "num_hidden_groups": 1}),
     "electra": ("Electra", _SIZES | {"embedding_size": 4}),
 }
-# XLM-RoBERTa has the architecture of RoBERTa.
-_SAME = {"xlm-roberta": ("XLMRoberta", HUGGING_FACE["roberta"][1])}
+_OFFSET = {"max_position_embeddings": contracts.TINY.max_positions + 2}
+HUGGING_FACE |= {
+    "xlm_roberta": ("XLMRoberta", HUGGING_FACE["roberta"][1]),
+    "camembert": ("Camembert", HUGGING_FACE["roberta"][1]),
+    "data2vec_text": ("Data2VecText", HUGGING_FACE["roberta"][1]),
+    "mpnet": ("MPNet", _SIZES | _OFFSET),
+    "modernbert": (
+        "ModernBert",
+        _SIZES | {"num_hidden_layers": 4, "local_attention": 4, "pad_token_id": 0},
+    ),
+}
 
 
 def hugging_face_model(transformers: Any, ending: str, family: str = "bert", **changes: Any) -> Any:
@@ -289,7 +299,7 @@ def hugging_face_model(transformers: Any, ending: str, family: str = "bert", **c
     """
     import torch
 
-    name, sizes = (HUGGING_FACE | _SAME)[family]
+    name, sizes = HUGGING_FACE[family]
     config = getattr(transformers, f"{name}Config")(
         attn_implementation="eager", **{**sizes, **changes}
     )

@@ -305,7 +305,8 @@ def family_for(config: BertConfig, class_name: str, options: Mapping[str, Any]) 
     theirs = family_head(class_name, config)
     for name, plain in _HIDDEN.items():
         fits = fits and options.get(name, plain) == theirs.get(name, plain)
-    fits = fits and (family.pooling is not None or options.get("pooling", "cls") == "cls")
+    if task.reads_text_vector:
+        fits = fits and (family.pooling is not None or options.get("pooling", "cls") == "cls")
     if task.has_pair_loss:
         fits = fits and f"{options.get('loss', 'nsp')}/dense" in family.heads
     return family if fits else NATIVE

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ from bert_keras.checkpoints import hugging_face_names
 from bert_keras.checkpoints.hugging_face_family import Family
 from bert_keras.checkpoints.hugging_face_names import FAMILIES
 from bert_keras.config import BertConfig
-from bert_keras.config_checks import MOST
+from bert_keras.config_checks import MOST, is_whole
 from bert_keras.errors import ArtifactError
 
 # Hugging Face's activations -> ours. Of several names of one function the first is written.
@@ -25,6 +26,7 @@ _ACTIVATIONS = {
 }
 # Words of `layer_types` for layers whose attention is local, and global.
 _LOCAL, _GLOBAL = "sliding_attention", "full_attention"
+_EVERY = "global_attn_every_n_layers"
 _ABSENT: Any = object()
 
 
@@ -130,22 +132,20 @@ def _layer_pattern(values: Mapping[str, Any], num_layers: Any, path: Path) -> di
     Raises:
         ArtifactError: if the layers follow no such pattern.
     """
-    kinds = values.get("layer_types")
+    kinds, every = values.get("layer_types"), values.get(_EVERY)
     if kinds is None:
-        return {"global_every": values.get("global_attn_every_n_layers", 3)}
-    is_list = isinstance(kinds, list) and set(kinds) <= {_LOCAL, _GLOBAL}
-    if is_list and len(kinds) == num_layers:
-        if _LOCAL not in kinds:
-            return {"global_every": 1}
-        every_global = [layer for layer, kind in enumerate(kinds) if kind == _GLOBAL]
-        first = every_global[0] if every_global else num_layers
-        every = every_global[1] - first if len(every_global) > 1 else max(first + 1, num_layers)
-        found = {"global_every": every, "global_offset": first % every}
-        if every_global == list(range(first, num_layers, every)) and first < every:
-            return found
+        return {"global_every": 3 if every is None else every}
+    if isinstance(kinds, list) and len(kinds) == num_layers and set(kinds) <= {_LOCAL, _GLOBAL}:
+        places = [layer for layer, kind in enumerate(kinds) if kind == _GLOBAL]
+        steps = [after - before for before, after in pairwise(places)]
+        # With one global layer the list does not show the number, so the key of older files does.
+        for step in (*filter(is_whole, [every]), *steps[:1], num_layers + 1):
+            offset = places[0] if places else num_layers
+            if 0 <= offset < step and places == list(range(offset, num_layers, step)):
+                return {"global_every": step, "global_offset": offset}
     raise ArtifactError(
-        f"{path}: not supported: layer_types={kinds!r:.200}. Supported: a list of one for "
-        f"each layer, of which every n-th is {_GLOBAL!r} and the others are {_LOCAL!r}"
+        f"{path}: not supported: layer_types={kinds!r:.200}. Supported: a list of one for each "
+        f"layer, of which every n-th is {_GLOBAL!r} and the others are {_LOCAL!r}"
     )
 
 
@@ -203,6 +203,7 @@ def config_values(config: BertConfig, class_name: str) -> dict[str, Any]:
         values["layer_types"] = [
             _LOCAL if config.is_local(layer) else _GLOBAL for layer in range(config.num_layers)
         ]
+        values[_EVERY] = config.global_every
     # The library makes no table without a row of this number.
     is_row = family.pad_token_id < config.vocab_size
     values["pad_token_id"] = family.pad_token_id if is_row else 0

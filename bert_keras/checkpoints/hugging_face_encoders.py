@@ -64,12 +64,12 @@ def _fused(name: str, *parts: str) -> dict[str, str]:
 
 def _half(window: Any) -> Any:
     """Return the tokens to one side of a window of tokens to both sides."""
-    return window // 2 if isinstance(window, int) else window
+    return window // 2 if type(window) is int else window
 
 
 def _twice(window: Any) -> Any:
     """Return the tokens to both sides of a window of tokens to one side."""
-    return 2 * window if isinstance(window, int) else window
+    return 2 * window if type(window) is int else window
 
 
 MORE_FAMILIES = {

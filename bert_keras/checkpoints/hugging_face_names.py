@@ -196,8 +196,11 @@ NATIVE = Family(
         **_BERT.heads,
         "generator/projection": "generator.embeddings_project",
         **{f"generator/{path}": f"generator.{name}" for path, name in BLOCK.items()},
-        "label/dense": "label_dense",
-        "choice/dense": "choice_dense",
+        **{
+            f"{head}/{layer}": f"{head}_{layer}"
+            for head in ("label", "tags", "span", "choice")
+            for layer in ("dense", "layer_norm")
+        },
         "crf": "crf",
         "mix": "mix",
     },

@@ -150,8 +150,9 @@ def write_options(task: Task, family: str) -> tuple[str, str, Head, dict[str, An
         (backbone, backbone.removesuffix("Backbone") + ending, head)
         for backbone, row in BACKBONES.items()
         for ending, head in row.heads.items()
-        if row.family == family and head.class_name == ours
+        if family in row.families and head.class_name == ours
     ]
+    rows.sort(key=lambda row: BACKBONES[row[0]].family != family)
     if not rows:
         raise UsageError(f"KerasHub has no {ours} of the family {family}. {_ENCODER_ALONE}")
     (backbone, name, head), config = rows[0], task.encoder.config
@@ -234,7 +235,8 @@ class Target:
     def of(cls, model: BertEncoder | Task) -> Target:
         """Find the KerasHub classes for one of our models.
 
-        RoBERTa and XLM-R differ only in the name. RoBERTa is taken if it has the task class.
+        RoBERTa and XLM-R differ only in the name. Where one has no class of the task, the other
+        is taken.
 
         Raises:
             UsageError: if KerasHub has no such model.
@@ -242,7 +244,8 @@ class Target:
         encoder = encoder_of(model)
         config = encoder.config
         task_name, head, arguments = "", None, {}
-        names = [name for name, row in BACKBONES.items() if row.family == config.family]
+        names = [name for name, row in BACKBONES.items() if config.family in row.families]
+        names.sort(key=lambda name: BACKBONES[name].family != config.family)
         if not names:
             raise UsageError(
                 f"KerasHub has no encoder of the family {config.family}. Save the model in the "
@@ -254,7 +257,7 @@ class Target:
         values = {theirs: getattr(config, ours) for ours, theirs in BACKBONES[name].keys.items()}
         _check(config, name, values)
         segment = None
-        if config.family == "roberta":
+        if config.num_segments and "num_segments" not in BACKBONES[name].keys:
             table: Any = encoder.embeddings.segment
             segment = streaming.finite(table.embeddings)[0]
         return cls(config, name, values, task_name, head, arguments, segment)
@@ -271,12 +274,12 @@ def _check(config: BertConfig, name: str, values: dict[str, Any]) -> None:
     Raises:
         UsageError: if the backbone class has another value that it cannot change.
     """
-    stated = read_config_of(BACKBONES[name], values, name).to_dict()
-    free = ("attention_dropout", "initializer_range", "pooler")
+    stated = read_config_of(BACKBONES[name], values, name)
+    free = ("attention_dropout", "initializer_range", "pooler", "family")
     differ = {
         key: value
         for key, value in config.to_dict().items()
-        if key not in free and stated[key] != value
+        if key not in free and getattr(stated, key) != getattr(config, key)
     }
     if differ:
         raise UsageError(

@@ -290,6 +290,7 @@ class Backbone:
         fixed: our config key -> its value in every such backbone.
         heads: ending of the name of a task class -> its head.
         dense: names of its plain dense layers, in the order in which a weights file numbers them.
+        same_as: another family whose models the class computes too, under another name.
     """
 
     family: str
@@ -298,6 +299,12 @@ class Backbone:
     fixed: Mapping[str, Any]
     heads: Mapping[str, Head] = dataclasses.field(default_factory=dict)
     dense: tuple[str, ...] = ()
+    same_as: str | None = None
+
+    @property
+    def families(self) -> tuple[str | None, ...]:
+        """The model families that the class computes."""
+        return self.family, self.same_as
 
     def file_modules(self, config: BertConfig) -> dict[str, str]:
         """Return the path of each of our layers -> its name in model.weights.h5."""
@@ -322,6 +329,7 @@ _TANH = {"activation": "gelu_tanh", "layer_norm_epsilon": 1e-12, "pooler": True}
 _SEGMENTS = {"num_segments": "num_segments"}
 _ROBERTA = Backbone(
     family="roberta",
+    same_as="xlm_roberta",
     modules={**_joint("embeddings"), **_blocks("transformer_layer_#")},
     keys=_SIZES,
     fixed={
@@ -345,7 +353,10 @@ BACKBONES = {
     ),
     "RobertaBackbone": _ROBERTA,
     "XLMRobertaBackbone": dataclasses.replace(
-        _ROBERTA, heads={**_ROBERTA.heads, "TextEmbedder": _VECTORS}
+        _ROBERTA,
+        family="xlm_roberta",
+        same_as="roberta",
+        heads={**_ROBERTA.heads, "TextEmbedder": _VECTORS},
     ),
     "DistilBertBackbone": Backbone(
         family="distilbert",

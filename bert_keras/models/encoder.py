@@ -135,8 +135,8 @@ class BertEncoder(ResizesVocabulary, AnswersTexts, EncoderView):
 
     Args:
         config: architecture and sizes.
-        hidden_states: also output `hidden_states`, a tuple of num_layers + 1 tensors
-            [batch, length, hidden_size]: the output of the embeddings and of every layer.
+        hidden_states: also output `hidden_states`, a tuple of num_layers + 1 tensors [batch,
+            length, hidden_size]: the outputs of the embeddings and layers; last `sequence_output`.
         attentions: also output `attentions`, a tuple of num_layers tensors
             [batch, num_heads, length, length]: the attention probabilities of every layer.
         dtype: a Keras dtype policy; None for the global one.

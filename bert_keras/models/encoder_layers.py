@@ -206,7 +206,8 @@ class EncoderLayers(NamedTuple):
                 mask, positions = context.of(config.is_local(index))
                 probabilities.append(probabilities_of(block_input, mask, **positions))
             states.append(x)
-        outputs = self._last_outputs(self._normed(x))
+        states[-1] = self._normed(x)
+        outputs = self._last_outputs(states[-1])
         if hidden_states:
             outputs[features.HIDDEN_STATES] = tuple(states)
         if attentions:
@@ -252,7 +253,7 @@ class EncoderLayers(NamedTuple):
         for index in range(config.num_layers):
             x = self._apply(index, x, context, config)
             states.append(x)
-        x = self._normed(x)
+        states[-1] = x = self._normed(x)
         tokens = TokensAt(dtype=self.embeddings.dtype_policy, name="first_tokens")
         first = inputs[features.FIRST_POSITIONS]
         outputs = {

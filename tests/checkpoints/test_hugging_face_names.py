@@ -92,6 +92,15 @@ def test_groups_offsets_and_fixed_positions(family: str, transformers: Any, tmp_
         "distilbert": {"sinusoidal_pos_embds": True, "activation": "relu"},
         "albert": {"num_hidden_layers": 4, "num_hidden_groups": 2, "hidden_act": "gelu"},
         "electra": {"embedding_size": 8, "hidden_act": "gelu_new"},
+        "xlm_roberta": {"type_vocab_size": 2, "pad_token_id": 4},
+        "camembert": {"layer_norm_eps": 1e-3},
+        "data2vec_text": {"hidden_act": "relu"},
+        "mpnet": {"hidden_act": "relu"},
+        "modernbert": {
+            "norm_bias": True,
+            "attention_bias": True,
+            "layer_types": ["full_attention", "sliding_attention"] * 2,
+        },
     }[family]
     model = reference.hugging_face_model(transformers, "ForMaskedLM", family, **changes)
     model.save_pretrained(tmp_path / "theirs")
@@ -138,6 +147,9 @@ _OTHERS: dict[str, Any] = {
     "num_hidden_groups": 2,
     "summary_type": "mean",
     "summary_activation": "relu",
+    "layer_types": ["full_attention"] * 22,
+    "classifier_pooling": "mean",
+    "rope_type": "default",
 }
 
 
@@ -166,6 +178,8 @@ def _other(key: str, value: Any) -> Any:
         return value * 2 or 1
     if isinstance(value, float):
         return value / 2 or 0.05
+    if isinstance(value, dict):
+        return {name: _other(name, inner) for name, inner in value.items()}
     return "relu" if isinstance(value, str) else value
 
 
@@ -188,8 +202,9 @@ def test_every_key_of_transformers_is_known_and_what_is_honoured_is_read(transfo
         assert not unknown, f"{kind}: give {unknown} a row, or a reason in `config_keys`"
         first = _read(written)
         for key in written:
-            is_offset = family is FAMILIES["roberta"] and key == "pad_token_id"
-            if key in hugging_face_names.IRRELEVANT and not is_offset:
+            is_offset = family.position_offset is None and key == "pad_token_id"
+            irrelevant = {*hugging_face_names.IRRELEVANT, *family.irrelevant}
+            if key in irrelevant and not is_offset:
                 assert _read(written | {key: "another"}) == first, f"{kind}: {key} is read"
                 continue
             # `architectures` chooses the class, and `label2id` repeats `id2label`.
