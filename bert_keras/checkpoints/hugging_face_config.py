@@ -11,7 +11,7 @@ from bert_keras.checkpoints import hugging_face_names
 from bert_keras.checkpoints.hugging_face_family import Family
 from bert_keras.checkpoints.hugging_face_names import FAMILIES
 from bert_keras.config import BertConfig
-from bert_keras.config_checks import MOST, is_whole
+from bert_keras.config_checks import MOST
 from bert_keras.errors import ArtifactError
 
 # Hugging Face's activations -> ours. Of several names of one function the first is written.
@@ -139,7 +139,8 @@ def _layer_pattern(values: Mapping[str, Any], num_layers: Any, path: Path) -> di
         places = [layer for layer, kind in enumerate(kinds) if kind == _GLOBAL]
         steps = [after - before for before, after in pairwise(places)]
         # With one global layer the list does not show the number, so the key of older files does.
-        for step in (*filter(is_whole, [every]), *steps[:1], num_layers + 1):
+        stated: list[int] = [every] if type(every) is int else []
+        for step in (*stated, *steps[:1], num_layers + 1):
             offset = places[0] if places else num_layers
             if 0 <= offset < step and places == list(range(offset, num_layers, step)):
                 return {"global_every": step, "global_offset": offset}

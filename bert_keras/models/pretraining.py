@@ -11,6 +11,7 @@ import keras
 from keras import ops
 
 from bert_keras import features
+from bert_keras.config import BertConfig
 from bert_keras.earlier_names import renamed
 from bert_keras.inference import MaskMethods, PairMethods
 from bert_keras.layers import Generator, PairHead, TokenReplacement, to_be_filled
@@ -193,6 +194,13 @@ class ReplacedTokenDetector(Task):
 GENERATOR = "generator"
 
 
+def takes_generator(config: BertConfig) -> bool:
+    """Return whether `ElectraPretrainer` takes an encoder with this config."""
+    is_whole = config.unique_layers == config.num_layers and not config.pruned_heads
+    is_like_bert = config.block == "post_norm" and config.attention_positions == "none"
+    return is_whole and is_like_bert and config.window is None and config.position_rows > 0
+
+
 @keras.saving.register_keras_serializable(package="bert_keras")
 @final
 class ElectraPretrainer(Task):
@@ -237,12 +245,11 @@ class ElectraPretrainer(Task):
         tokenizer: Tokenizer | None = None,
     ):
         config = encoder.config
-        plain = config.unique_layers == config.num_layers and not config.pruned_heads
-        if not plain or not config.position_rows:
+        if not takes_generator(config):
             raise ValueError(
                 "ELECTRA's generator needs an encoder without shared blocks, without pruned heads, "
-                "and with a table of positions. Make such an encoder, or pretrain this one with "
-                f"MaskedLM. Received: {config}"
+                "with post-norm blocks, and with positions in a table alone. Make such an encoder, "
+                f"or pretrain this one with MaskedLM. Received: {config}"
             )
         is_number = isinstance(rtd_weight, Real) and not isinstance(rtd_weight, bool)
         if not is_number or not 0 <= rtd_weight < math.inf:

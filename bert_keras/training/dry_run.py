@@ -221,7 +221,11 @@ def products_of(blocks: Sequence[Any], config: BertConfig, length: int) -> float
         length: number of tokens that attention compares a token with.
     """
     weights = sum(map(_matrices, blocks)) * config.num_layers / len(blocks)
-    return weights + 2 * config.num_layers * length * config.hidden_size
+    compared = (
+        min(length, 2 * (config.window or 0) + 1) if config.is_local(layer) else length
+        for layer in range(config.num_layers)
+    )
+    return weights + 2 * sum(compared) * config.hidden_size
 
 
 def _matrices(layer: Any) -> int:

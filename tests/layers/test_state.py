@@ -35,7 +35,8 @@ def test_what_is_set_is_described() -> None:
     """`set_state` restores what `get_state` describes, through JSON and when it is called twice."""
     encoder, other = BertEncoder(TINY), BertEncoder(TINY)
     encoder.blocks[1].trainable = False
-    encoder.embeddings.layer_norm.beta.trainable = False
+    norm: Any = encoder.embeddings.layer_norm
+    norm.beta.trainable = False
     encoder.enable_lora(2, alpha=3.0, layers=("key",))
     encoder.blocks[0].checkpoints_gradients = True
     described = state.get_state(encoder)

@@ -125,7 +125,8 @@ def _freeze_parts(model: Any, encoder: BertEncoder) -> None:
     encoder.blocks[0].feedforward.trainable = False
     encoder.blocks[-1].attention.trainable = False
     encoder.blocks[-1].attention.query.trainable = True
-    encoder.embeddings.layer_norm.gamma.trainable = False
+    norm: Any = encoder.embeddings.layer_norm
+    norm.gamma.trainable = False
     assert encoder.pooler is not None
     encoder.pooler.trainable = False
     if model is not encoder:

@@ -129,9 +129,9 @@ def _packed_inputs(config: Any, length: int = 5) -> tuple[dict, dict]:
     return x, packed
 
 
-@pytest.mark.parametrize("name", [*FAMILIES, *VALUES])
-def test_outputs_are_those_of_the_examples(name: str) -> None:
-    encoder = contracts.as_trained(BertEncoder((FAMILIES | VALUES)[name], hidden_states=True))
+@pytest.mark.parametrize("case", [*FAMILIES, *VALUES])
+def test_outputs_are_those_of_the_examples(case: str) -> None:
+    encoder = contracts.as_trained(BertEncoder((FAMILIES | VALUES)[case], hidden_states=True))
     x, packed = _packed_inputs(encoder.config)
     expected, found = numpy(encoder(x)), numpy(encoder.packed(hidden_states=True)(packed))
     assert found.keys() == {*expected, features.FIRST_OUTPUT}
