@@ -319,6 +319,8 @@ class Tokenizer:
             kept = kept_lengths([len(part) for part in parts], max_length, num_added)
             row = [[*part[:n], self.sep_id] for part, n in zip(parts, kept, strict=True)]
             row[0] = [self.cls_id, *row[0], *(between if pairs is not None else ())]
+            if pairs is not None and self.scheme.cls_before_second:
+                row[1].insert(0, self.cls_id)
             rows.append(row)
         width = max_length if padding == "max_length" else None
         return pad(rows, self.pad_id, width, two_segments=self.scheme.two_segments)

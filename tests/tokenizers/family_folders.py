@@ -1,0 +1,301 @@
+"""Small tokenizer folders with the files and keys that the newer model families publish."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from tests.tokenizers import learners
+from tests.tokenizers.samples import VOCABULARY
+
+_CONFIGS = ("tokenizer_config.json", "special_tokens_map.json", "config.json")
+# Words of Llama 3, as EuroBERT splits them: numbers have at most three digits.
+LLAMA_SPLIT = (
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*"
+    r"|\s*[\r\n]+|\s+(?!\S)|\s+"
+)
+
+
+class Published(NamedTuple):
+    """Files of one kind of tokenizer, as published.
+
+    Args:
+        write: function that writes the vocabulary files into a folder.
+        opener: class of transformers that opens them.
+        configs: file name -> content, for `_CONFIGS`.
+        families: model types that publish such files.
+    """
+
+    write: Callable[[Path], None]
+    opener: str
+    configs: dict[str, dict[str, Any]]
+    families: tuple[str, ...]
+
+    def folder(self, folder: Path) -> Path:
+        """Write all files into a new folder, and return it."""
+        folder.mkdir(parents=True)
+        self.write(folder)
+        for name, content in self.configs.items():
+            (folder / name).write_text(json.dumps(content), encoding="utf-8")
+        return folder
+
+
+def _wordpiece(*pieces: str) -> Callable[[Path], None]:
+    """Return a writer of a vocab.txt with these pieces."""
+    return lambda folder: (folder / "vocab.txt").write_text("\n".join(pieces), encoding="utf-8")
+
+
+def _byte_level(special: tuple[str, ...], **changes: Any) -> Callable[[Path], None]:
+    """Return a writer of a vocab.json and a merges.txt with these special tokens."""
+
+    def write(folder: Path) -> None:
+        learners.byte_level(folder)
+        ids = json.loads((folder / "vocab.json").read_bytes())
+        words = [piece for piece in sorted(ids, key=ids.__getitem__)][5:]
+        # The mask comes last, as in the published files.
+        ids = {piece: index for index, piece in enumerate((*special[:-1], *words, special[-1]))}
+        (folder / "vocab.json").write_text(json.dumps(ids), encoding="utf-8")
+
+    return write
+
+
+def _unigram(name: str, **options: object) -> Callable[[Path], None]:
+    """Return a writer of a SentencePiece model."""
+    return lambda folder: learners.sentencepiece(folder, name, **options)
+
+
+_BERT_TOKENS = ("[PAD]", "[CLS]", "[SEP]", "[UNK]", "[MASK]")
+_MPNET = ("<s>", "<pad>", "</s>", "<unk>", *VOCABULARY, "<mask>")
+_DEBERTA = {
+    **{"pad_id": 0, "bos_id": 1, "eos_id": 2, "unk_id": 3},
+    **{"pad_piece": "[PAD]", "bos_piece": "[CLS]", "eos_piece": "[SEP]", "unk_piece": "[UNK]"},
+}
+_REMBERT = {
+    **{"pad_id": 0, "bos_id": -1, "eos_id": 1, "unk_id": 2},
+    "control_symbols": ["[CLS]", "[SEP]", "[MASK]"],
+}
+_MASK = {"__type": "AddedToken", "content": "<mask>", "lstrip": True, "normalized": True}
+
+
+def _of(family: str, **config: Any) -> dict[str, dict[str, Any]]:
+    """Return the settings of a folder: the model type, and the keys of tokenizer_config.json."""
+    settings = {"config.json": {"model_type": family}}
+    return settings | ({"tokenizer_config.json": config} if config else {})
+
+
+KINDS: dict[str, Published] = {
+    "bert": Published(
+        _wordpiece(*VOCABULARY),
+        "BertTokenizer",
+        _of(
+            "nomic_bert", tokenizer_class="BertTokenizer", do_lower_case=True, model_max_length=8192
+        ),
+        ("ernie", "megatron-bert", "nomic_bert", "gte"),
+    ),
+    "mpnet": Published(
+        _wordpiece(*_MPNET),
+        "MPNetTokenizer",
+        _of(
+            "mpnet",
+            tokenizer_class="MPNetTokenizer",
+            do_lower_case=True,
+            tokenize_chinese_chars=True,
+            strip_accents=None,
+            bos_token="<s>",
+            eos_token="</s>",
+            cls_token="<s>",
+            sep_token="</s>",
+            unk_token="[UNK]",
+            pad_token="<pad>",
+            mask_token=_MASK,
+            model_max_length=512,
+            special_tokens_map_file=None,
+            name_or_path="microsoft/mpnet-base",
+        ),
+        ("mpnet",),
+    ),
+    "mpnet_without_settings": Published(
+        _wordpiece(*_MPNET), "MPNetTokenizer", _of("mpnet"), ("mpnet",)
+    ),
+    "roberta": Published(
+        _byte_level(("<s>", "<pad>", "</s>", "<unk>", "<mask>")),
+        "RobertaTokenizer",
+        _of("data2vec-text", tokenizer_class="RobertaTokenizer", add_prefix_space=False),
+        ("data2vec-text", "roberta-prelayernorm"),
+    ),
+    "deberta": Published(
+        _byte_level(_BERT_TOKENS),
+        "DebertaTokenizer",
+        _of("deberta", do_lower_case=False, vocab_type="gpt2"),
+        ("deberta",),
+    ),
+    "xlm_roberta": Published(
+        _unigram("sentencepiece.bpe.model"),
+        "XLMRobertaTokenizer",
+        _of("xlm-roberta", model_max_length=512),
+        ("xlm-roberta", "xlm-roberta-xl", "jina_embeddings_v3", "gte"),
+    ),
+    "camembert": Published(
+        _unigram("sentencepiece.bpe.model"),
+        "CamembertTokenizer",
+        _of("camembert", model_max_length=512),
+        ("camembert",),
+    ),
+    "deberta_v3": Published(
+        _unigram("spm.model", **_DEBERTA, normalization_rule_name="nmt_nfkc"),
+        "DebertaV2Tokenizer",
+        _of("deberta-v2", do_lower_case=False, vocab_type="spm"),
+        ("deberta-v2",),
+    ),
+    "deberta_v2_uncased": Published(
+        _unigram("spm.model", **_DEBERTA, control_symbols=["[MASK]"]),
+        "DebertaV2Tokenizer",
+        _of(
+            "deberta-v2",
+            tokenizer_class="DebertaV2Tokenizer",
+            do_lower_case=True,
+            split_by_punct=True,
+            sp_model_kwargs={},
+            unk_id=3,
+        ),
+        ("deberta-v2",),
+    ),
+    "rembert": Published(
+        _unigram("sentencepiece.model", **_REMBERT),
+        "RemBertTokenizer",
+        _of("rembert", do_lower_case=False, keep_accents=True, remove_space=True),
+        ("rembert",),
+    ),
+    "rembert_uncased": Published(
+        _unigram("sentencepiece.model", **_REMBERT),
+        "RemBertTokenizer",
+        _of("rembert", tokenizer_class="RemBertTokenizer", do_lower_case=True, keep_accents=False),
+        ("rembert",),
+    ),
+}
+
+
+# === Families that publish a tokenizer.json alone ===
+
+
+def _learned(engine: Any, **options: Any) -> Any:
+    """Train a byte-level BPE in place, with merges inside the words that it splits."""
+    from tokenizers import pre_tokenizers, trainers
+
+    trainer = trainers.BpeTrainer(
+        vocab_size=330,
+        initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet()),
+        show_progress=False,
+        **options,
+    )
+    engine.train_from_iterator(learners.TEXT, trainer)
+    return engine
+
+
+def modernbert(folder: Path, transformers: Any) -> None:
+    """Write ModernBERT's tokenizer: byte-level BPE, runs of spaces, [CLS] and [SEP]."""
+    import tokenizers
+    from tokenizers import decoders, models, normalizers, pre_tokenizers, processors
+
+    engine = tokenizers.Tokenizer(models.BPE())
+    engine.normalizer = normalizers.NFC()
+    engine.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    engine.decoder = decoders.ByteLevel()
+    _learned(engine, special_tokens=["|||IP_ADDRESS|||", "<|padding|>"])
+    spaces = [tokenizers.AddedToken(" " * n, normalized=True) for n in range(8, 1, -1)]
+    engine.add_tokens([*spaces, "|||EMAIL_ADDRESS|||", "|||PHONE_NUMBER|||"])
+    special = ("<|endoftext|>", "[UNK]", "[CLS]", "[SEP]", "[PAD]")
+    engine.add_special_tokens(
+        [
+            *special,
+            tokenizers.AddedToken("[MASK]", lstrip=True, special=True),
+        ]
+    )
+    engine.add_tokens([f"[unused{number}]" for number in range(3)])
+    engine.post_processor = processors.TemplateProcessing(
+        single="[CLS]:0 $A:0 [SEP]:0",
+        pair="[CLS]:0 $A:0 [SEP]:0 $B:0 [SEP]:0",
+        special_tokens=[(token, engine.token_to_id(token)) for token in ("[CLS]", "[SEP]")],
+    )
+    _save(
+        transformers,
+        folder,
+        engine,
+        clean_up_tokenization_spaces=True,
+        model_input_names=["input_ids", "attention_mask"],
+        model_max_length=8192,
+        **{f"{role}_token": f"[{role.upper()}]" for role in ("unk", "cls", "sep", "pad", "mask")},
+    )
+
+
+def llama(
+    folder: Path,
+    transformers: Any,
+    *,
+    start_of_pair: bool = True,
+    tokens: tuple[str, str, str, str] = (
+        *("<|begin_of_text|>", "<|end_of_text|>", "<|mask|>"),
+        "<|end_of_text|>",
+    ),
+) -> None:
+    """Write EuroBERT's tokenizer: Llama 3's split, and no unknown token.
+
+    Args:
+        folder: folder of the files.
+        transformers: the library.
+        start_of_pair: whether the first token also precedes the second text.
+        tokens: tokens at the begin and at the end, the mask, and padding.
+    """
+    import tokenizers
+    from tokenizers import Regex, decoders, models, pre_tokenizers, processors
+
+    begin, end, mask, padding = tokens
+    engine = tokenizers.Tokenizer(models.BPE(ignore_merges=True))
+    engine.pre_tokenizer = pre_tokenizers.Sequence(
+        [
+            pre_tokenizers.Split(Regex(LLAMA_SPLIT), "isolated"),
+            pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
+        ]
+    )
+    engine.decoder = decoders.ByteLevel()
+    _learned(engine)
+    engine.add_special_tokens([*dict.fromkeys((begin, end, mask, padding)), "<|reserved|>"])
+    second = f"{begin}:1 $B:1 {end}:1" if start_of_pair else f"$B:1 {end}:1"
+    engine.post_processor = processors.Sequence(
+        [
+            processors.ByteLevel(trim_offsets=True),
+            processors.TemplateProcessing(
+                single=f"{begin}:0 $A:0 {end}:0",
+                pair=f"{begin}:0 $A:0 {end}:0 {second}",
+                special_tokens=[(token, engine.token_to_id(token)) for token in {begin, end}],
+            ),
+        ]
+    )
+    _save(
+        transformers,
+        folder,
+        engine,
+        model_input_names=["input_ids", "attention_mask"],
+        **dict(bos_token=begin, eos_token=end, mask_token=mask, pad_token=padding),
+    )
+
+
+def _save(transformers: Any, folder: Path, engine: Any, **config: Any) -> None:
+    """Write the folder with transformers' general class."""
+    transformers.PreTrainedTokenizerFast(tokenizer_object=engine, **config).save_pretrained(folder)
+
+
+ENGINES: dict[str, Callable[[Path, Any], None]] = {
+    "modernbert": modernbert,
+    "eurobert": llama,
+    "eurobert_one_start": lambda folder, library: llama(folder, library, start_of_pair=False),
+}
+
+
+def families() -> Iterator[str]:
+    """Yield the model types of all kinds."""
+    for kind in KINDS.values():
+        yield from kind.families
+    yield from ("modernbert", "eurobert")
