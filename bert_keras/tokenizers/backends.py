@@ -19,7 +19,13 @@ from tokenizers import decoders, models, normalizers, pre_tokenizers, processors
 from bert_keras import file_io
 from bert_keras.tokenizers.added_tokens import NO_TEXT, AddedToken
 from bert_keras.tokenizers.basic_tokenizer import without_surrogates
-from bert_keras.tokenizers.encoding import ROBERTA, Scheme, places, special_token_places
+from bert_keras.tokenizers.encoding import (
+    ROBERTA,
+    Scheme,
+    is_template,
+    places,
+    special_token_places,
+)
 
 WORD_START = "\u2581"  # SentencePiece's mark for a space
 _BYTE_SPACE = "\u0120"  # a space, as byte-level vocabularies write it
@@ -61,7 +67,10 @@ class Engine:
         self.json = self.marked.to_str()  # equal tokenizers get equal text
         content = file_io.decode_json(self.json, "tokenizer.json")
         if not special_token_places(content["post_processor"]):
-            steps = [self.marked.post_processor, template(self.marked, scheme)]
+            # A template without special tokens is no step: the library runs one template only.
+            has_template = is_template(content["post_processor"])
+            steps = [None if has_template else self.marked.post_processor]
+            steps.append(template(self.marked, scheme))
             self.marked.post_processor = processors.Sequence([s for s in steps if s is not None])
             self.json = self.marked.to_str()
         others = [t for t in content["added_tokens"] if t["content"] not in scheme.special_tokens]

@@ -169,6 +169,11 @@ def stated_tokens(post_processor: Any) -> dict[str, str]:
     return {"cls": items[0][1], "sep": items[-1][1]} if items[-1][0] == "SpecialToken" else {}
 
 
+def is_template(post_processor: Any) -> bool:
+    """Return whether a post-processor, or a part of it, can put special tokens around texts."""
+    return bool(_stating(post_processor))
+
+
 _FIXED = {"RobertaProcessing": ROBERTA, "BertProcessing": BERT}
 
 

@@ -308,6 +308,8 @@ def write_folder(folder: Path, kind: WordPiece | Engine) -> None:
     """Write a tokenizer folder that transformers and the `tokenizers` library can open too."""
     scheme = kind.scheme
     roles = {f"{role}_token": getattr(scheme, role) for role in ROLES}
+    if scheme.unk == scheme.mask:  # the tokenizer has no unknown token
+        del roles["unk_token"]
     texts = {ENGINE: kind.json, SPECIAL_TOKENS_MAP: json.dumps(roles, indent=2)}
     if isinstance(kind, WordPiece):
         texts[VOCABULARY] = "\n".join(kind.pieces)

@@ -48,7 +48,7 @@ _MODEL = "inputs of the model; its config states them"
 IRRELEVANT: Mapping[str, str] = {
     **dict.fromkeys(("backend", "is_local", "use_fast", "from_slow", "legacy"), _ORIGIN),
     **dict.fromkeys(("name_or_path", "tokenizer_file", "vocab_file", "merges_file"), _ORIGIN),
-    **dict.fromkeys(("vocab_type", "unk_id"), _ORIGIN),
+    **dict.fromkeys(("vocab_type", "unk_id", "full_tokenizer_file"), _ORIGIN),
     **dict.fromkeys(("special_tokens_map_file", "processor_class", "init_inputs"), _ORIGIN),
     **dict.fromkeys(("local_files_only", "files_loaded", "verbose", "slow_class"), _ORIGIN),
     **dict.fromkeys(("model_max_length", "max_length", "max_len", "stride"), _CALLER),
@@ -147,6 +147,14 @@ class TokenizerConfig:
         """
         added = [token for token in self.added.values() if token.content not in protected]
         added.sort(key=lambda token: token.id)
+        for token in self.added.values():
+            known = vocabulary[token.id : token.id + 1]
+            if token.content in protected and [*known] != [token.content]:
+                raise ArtifactError(
+                    f"{self.path.parent}: the settings state {token.id} as the id of "
+                    f"{token.content}, but the vocabulary has {[*known] or 'no entry'} there. Take "
+                    "all files from one tokenizer."
+                )
         if not check_ids(added, vocabulary, self.path) and not self.more:
             return ()
         ids = {token: index for index, token in enumerate(vocabulary)}
@@ -172,7 +180,7 @@ class TokenizerConfig:
     def warn_of_class(self) -> None:
         """Warn of an unknown tokenizer class, and of code in the folder, which is not run."""
         kind = self.values.get("tokenizer_class")
-        is_known = kind in KNOWN_CLASSES
+        is_known = kind in KNOWN_CLASSES or (kind is None and self.family is not None)
         if kind is not None and not is_known:
             warnings.warn(
                 f"{self.path}: tokenizer_class={kind!r:.100} is not known. The files are read "
