@@ -245,7 +245,10 @@ def _tokenizer_files(source: Path, target: Path, format: str) -> str:  # noqa: A
         for name in names:
             with file_io.new_file(target / name) as copy:
                 copy.write((inner / name).read_bytes())
-    return ", ".join(names)
+        if Tokenizer.from_preset(target) != tokenizer:  # the model's config told its family
+            tokenizer.save_to_preset(target)
+            names = [name for name in (*names, *FILES) if (target / name).is_file()]
+    return ", ".join(dict.fromkeys(names))
 
 
 @app.command(rich_help_panel=_CHECKPOINTS)

@@ -16,12 +16,10 @@ from bert_keras.tokenizers.backends import Engine
 from bert_keras.tokenizers.tokenizer_config import TokenizerConfig, flags
 from bert_keras.tokenizers.tokenizer_families import (
     ALBERT_MODEL,
-    FAMILIES,
     PIECES,
     SENTENCEPIECE_MODELS,
     VOCABULARY,
     Family,
-    families_with,
 )
 from bert_keras.tokenizers.vocabulary_coverage import MAX_WORD_LENGTH
 
@@ -174,8 +172,7 @@ def read_engine(path: Path, content: dict[str, Any], config: TokenizerConfig) ->
     check_ids(path, vocabulary)
     tokens = {**_stated_tokens(content, config, vocabulary), **config.tokens}
     processor = content.get("post_processor")
-    family = FAMILIES[config.family].scheme if config.family in FAMILIES else None
-    scheme = encoding.find_scheme(path, vocabulary, tokens, processor, family)
+    scheme = encoding.find_scheme(path, vocabulary, tokens, processor, config.scheme)
     return _opened(path, lambda: Engine(json.dumps(content), scheme))
 
 
@@ -213,8 +210,7 @@ def read_byte_level(
     """
     check_ids(path, ids)
     merges = _merges(merges_path, ids)
-    name = config.family if config.family in families_with(PIECES) else families_with(PIECES)[0]
-    family = FAMILIES[name]
+    family = config.family_of(PIECES)
     scheme = encoding.find_scheme(path, ids, config.tokens, family=family.scheme)
     prefix_space = config.flag("add_prefix_space", False)
     takes_space = config.mask_takes_space
@@ -244,8 +240,7 @@ def read_wordpiece(path: Path, vocabulary: list[str], config: TokenizerConfig) -
     Raises:
         ArtifactError: if the vocabulary lacks a special token.
     """
-    name = config.family if config.family in families_with(VOCABULARY) else "Bert"
-    family = FAMILIES[name]
+    family = config.family_of(VOCABULARY)
     if dataclasses.replace(family.scheme, **config.tokens) == encoding.BERT:
         return None
     scheme = encoding.find_scheme(path, vocabulary, config.tokens, family=family.scheme)

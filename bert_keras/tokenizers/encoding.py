@@ -183,7 +183,7 @@ def _stating(post_processor: Any) -> dict[str, Any]:
     if processor.get("type") == "Sequence":
         parts = processor.get("processors")
         stating = [_stating(part) for part in parts] if is_array(parts) else []
-        return next((part for part in stating if part), {})
+        return next((part for part in stating if part), dict[str, Any]())
     return processor if processor.get("type") in (*_FIXED, "TemplateProcessing") else {}
 
 

@@ -30,7 +30,12 @@ from bert_keras.tokenizers.tokenizer_config import (
     TokenizerConfig,
     flags,
 )
-from bert_keras.tokenizers.tokenizer_families import FAMILIES, SENTENCEPIECE_MODELS, VOCABULARY
+from bert_keras.tokenizers.tokenizer_families import (
+    FAMILIES,
+    SENTENCEPIECE_MODELS,
+    VOCABULARY,
+    families_with,
+)
 from bert_keras.tokenizers.vocabulary import (
     CONTINUATION,
     SPECIAL_TOKENS,
@@ -275,6 +280,7 @@ def _read_files(folder: Path, config: TokenizerConfig) -> dict[str, Any] | Engin
         return backend_files.read_byte_level(path, merges, read_object(path, LARGE), config)
     for name in SENTENCEPIECE_MODELS:
         if (path := folder / name).is_file():
+            config.check_class(families_with(name))
             return backend_files.read_unigram(path, config, config.family_of(name))
     expected = [VOCABULARY, ENGINE, *backend_files.FILES]
     raise ArtifactError(

@@ -159,15 +159,17 @@ class Tokenizer:
         """Open the tokenizer of a folder. The first of these files in the folder is read.
 
         - KerasHub's assets;
-        - tokenizer.json of any kind (BERT, RoBERTa, ALBERT, XLM-R and others);
-        - vocab.txt of WordPiece (BERT, DistilBERT, ELECTRA);
+        - tokenizer.json of any kind (BERT, RoBERTa, ALBERT, XLM-R, ModernBERT and others);
+        - vocab.txt of WordPiece (BERT, DistilBERT, ELECTRA, MPNet);
         - the files that `export.tf_hub` wrote, with the switches of the exported tokenizer;
         - assets/vocab.txt of another SavedModel, which is cased if its words are;
-        - vocab.json with merges.txt;
-        - spiece.model or sentencepiece.bpe.model, which need the extra `sentencepiece`.
+        - vocab.json with merges.txt (RoBERTa, DeBERTa);
+        - spiece.model (ALBERT), sentencepiece.bpe.model (XLM-R, CamemBERT), spm.model (DeBERTa-v2
+          and -v3) or sentencepiece.model (RemBERT), which need the extra `sentencepiece`.
 
         Settings of tokenizer_config.json about case, accents, Chinese characters and special tokens
-        apply. Without them WordPiece lower-cases, as in transformers.
+        apply. Without them WordPiece lower-cases, as in transformers. Where they name no class, the
+        model type of config.json tells the family.
 
         Args:
             handle: folder, path of a vocab.txt, "hf://organisation/name[@revision]", or a name in

@@ -18,7 +18,7 @@ from bert_keras.tokenizers.added_tokens import (
     more_tokens,
     read_added_tokens,
 )
-from bert_keras.tokenizers.encoding import ROLES
+from bert_keras.tokenizers.encoding import ROLES, Scheme
 from bert_keras.tokenizers.tokenizer_families import (
     FAMILIES,
     GENERAL,
@@ -200,27 +200,28 @@ class TokenizerConfig:
         Raises:
             ArtifactError: if the folder is of such a family.
         """
-        if self.family in REFUSED:
+        name = self.family or ""
+        if name in REFUSED:
             raise ArtifactError(
-                f"{self.path.parent}: needs another tokenizer: {self.family}Tokenizer "
-                f"{REFUSED[self.family]}, which is not supported here. Tokenize with that class of "
-                "transformers, and give the model its ids."
+                f"{self.path.parent}: needs another tokenizer: {name}Tokenizer {REFUSED[name]}, "
+                "which is not supported here. Tokenize with that class of transformers, and give "
+                "the model its ids."
             )
 
     def family_of(self, file: str) -> Family:
-        """Return the values of the family that reads a vocabulary file.
+        """Return the values of the family that reads a vocabulary file of this name.
 
-        Args:
-            file: name of the file.
-
-        Raises:
-            ArtifactError: if the folder states a class that reads another kind of file.
+        A family of other files, or one that is not known, is read like the usual one.
         """
         families = families_with(file)
-        if self.family in families:
-            return FAMILIES[self.family]
-        self.check_class(families)
-        return FAMILIES[families[0]]
+        name = self.family if self.family in families else families[0]
+        return FAMILIES[name or families[0]]
+
+    @property
+    def scheme(self) -> Scheme | None:
+        """Special tokens of the folder's family; None if it is not known."""
+        family = FAMILIES.get(self.family or "")
+        return family and family.scheme
 
     def check_class(self, known: Collection[str]) -> None:
         """Refuse files of a tokenizer class that reads them differently.

@@ -102,7 +102,11 @@ class Published(NamedTuple):
 
 def _wordpiece(*pieces: str) -> Callable[[Path], None]:
     """Return a writer of a vocab.txt with these pieces."""
-    return lambda folder: (folder / "vocab.txt").write_text("\n".join(pieces), encoding="utf-8")
+
+    def write(folder: Path) -> None:
+        (folder / "vocab.txt").write_text("\n".join(pieces), encoding="utf-8")
+
+    return write
 
 
 def _byte_level(special: tuple[str, ...]) -> Callable[[Path], None]:

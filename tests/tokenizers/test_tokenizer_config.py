@@ -61,6 +61,10 @@ _THEIRS: dict[str, dict[str, Any]] = {
     "RobertaTokenizer": {"vocab": _BYTES, "merges": [("a", "b")]},
     "XLMRobertaTokenizer": {"vocab": _XLM},
     "AlbertTokenizer": {"vocab": _ALBERT},
+    **{name: {"vocab": _XLM} for name in ("CamembertTokenizer", "DebertaV2Tokenizer")},
+    "RemBertTokenizer": {"vocab": _ALBERT},
+    "MPNetTokenizer": {"vocab": {**_BYTES, "[UNK]": len(_BYTES)}},
+    "DebertaTokenizer": {"vocab": {**_PIECES, "ab": len(_PIECES)}, "merges": [("a", "b")]},
 }
 
 
@@ -130,8 +134,10 @@ def test_an_unknown_key_and_code_of_the_folders_own_are_warned_of(tmp_path: Path
     with pytest.warns(UserWarning, match=message) as warned:
         Tokenizer.from_preset(folder)
     assert len(warned) == 1
+    auto_map = {"AutoTokenizer": ["x.X", None]}
     with pytest.warns(UserWarning, match="auto_map names code .* never run"):
-        Tokenizer.from_preset(_folder(tmp_path, auto_map={"AutoTokenizer": ["x.X", None]}))
+        Tokenizer.from_preset(_folder(tmp_path, auto_map=auto_map))
+    Tokenizer.from_preset(_folder(tmp_path, auto_map=auto_map, tokenizer_class="BertTokenizer"))
 
 
 @pytest.mark.parametrize("place", ["tokenizer_config.json", "config.json"])
