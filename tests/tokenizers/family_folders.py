@@ -217,7 +217,7 @@ KINDS: dict[str, Published] = {
         ("camembert",),
     ),
     "deberta_v3": Published(
-        _unigram("spm.model", **_DEBERTA, normalization_rule_name="nmt_nfkc"),
+        _unigram("spm.model", **_DEBERTA, byte_fallback=True, vocab_size=500),
         "DebertaV2Tokenizer",
         _of("deberta-v2", do_lower_case=False, vocab_type="spm"),
         ("deberta-v2",),
