@@ -96,6 +96,8 @@ FAMILIES: Mapping[str, Family] = {
         splits_words=False,
     ),
 }
+# Name prefixes of classes in transformers that use any tokenizer.json unchanged.
+GENERAL = ("PreTrainedTokenizer", "TokenizersBackend")
 # `model_type` of config.json -> family. Published folders of these may name no tokenizer class.
 MODEL_TYPES: Mapping[str, str] = {
     "albert": "Albert",
@@ -131,11 +133,9 @@ def family_name(tokenizer_class: object, model_type: object) -> str | None:
     return MODEL_TYPES.get(str(model_type)) if is_general else None
 
 
-# Name prefixes of classes in transformers that use any tokenizer.json unchanged.
-GENERAL = ("PreTrainedTokenizer", "TokenizersBackend")
 KNOWN_CLASSES = (
     *GENERAL,
-    *("PreTrainedTokenizerFast", "TokenizersBackend"),
+    "PreTrainedTokenizerFast",
     *(f"{name}Tokenizer{ending}" for name in FAMILIES for ending in ("", "Fast")),
 )
 
