@@ -31,7 +31,7 @@ from bert_keras.errors import (
     reader_is_gone,
     run_steps,
 )
-from bert_keras.tokenizers import Tokenizer, backend_files, files, tokenizer_config
+from bert_keras.tokenizers import Tokenizer, backend_files, exported_tokenizer, files
 from bert_keras.tokenizers.added_tokens import ADDED_TOKENS
 from bert_keras.tokenizers.files import ENGINE, FILES, KNOWN
 
@@ -223,7 +223,7 @@ def _tokenizer_files(source: Path, target: Path, format: str) -> str:  # noqa: A
     Returns:
         Names of the files, or the reason why there are none, for the user.
     """
-    inner = tokenizer_config.encoder_folder(files.transformer_folder(source))
+    inner = exported_tokenizer.encoder_folder(files.transformer_folder(source))
     # Lowercasing may be a setting of sentence-transformers, beside the tokenizer.
     is_lowercased = files.lowercases(inner)
     known = *FILES, *backend_files.FILES, ADDED_TOKENS
@@ -245,7 +245,10 @@ def _tokenizer_files(source: Path, target: Path, format: str) -> str:  # noqa: A
         for name in names:
             with file_io.new_file(target / name) as copy:
                 copy.write((inner / name).read_bytes())
-    return ", ".join(names)
+        if Tokenizer.from_preset(target) != tokenizer:  # the model's config told its family
+            tokenizer.save_to_preset(target)
+            names = [name for name in (*names, *FILES) if (target / name).is_file()]
+    return ", ".join(dict.fromkeys(names))
 
 
 @app.command(rich_help_panel=_CHECKPOINTS)

@@ -31,6 +31,7 @@ from bert_keras.cli import PROGRAMS
 from bert_keras.errors import ArtifactError, DataError, ResourceError, UsageError
 from tests import contracts, hub
 from tests.contracts import TINY
+from tests.tokenizers import learners
 
 _WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *(f"w{n}" for n in range(45))]
 
@@ -65,6 +66,23 @@ def test_convert_of_an_exported_pair(call, source: Path, tmp_path: Path) -> None
     assert done.code == 0, done.err
     assert Tokenizer.from_preset(tmp_path / "new") == tokenizer
     assert call("verify", source, tmp_path / "new", "--tolerance", 0).code == 0
+
+
+def test_a_tokenizer_whose_family_the_model_tells(call, tmp_path: Path) -> None:
+    """The new folder gives the same ids, although its config.json names no tokenizer class."""
+    pytest.importorskip("sentencepiece")
+    model = BertEncoder(TINY.replace(family="roberta", pooler=False, vocab_size=300))
+    model.save_to_preset(tmp_path / "theirs")
+    learners.sentencepiece(tmp_path / "theirs", "sentencepiece.bpe.model")
+    config = tmp_path / "theirs" / CONFIG
+    values = json.loads(config.read_bytes())
+    config.write_text(json.dumps(values | {"tokenizer_class": "CamembertTokenizer"}))
+    done = call("convert", tmp_path / "theirs", tmp_path / "new")
+    assert done.code == 0, done.err
+    assert "sentencepiece.bpe.model, tokenizer.json" in done.out
+    tokenizer = Tokenizer.from_preset(tmp_path / "theirs")
+    assert tokenizer.vocabulary[0] == "<s>NOTUSED"
+    assert Tokenizer.from_preset(tmp_path / "new") == tokenizer
 
 
 def test_a_name_of_a_preset(call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -19,13 +19,13 @@ from bert_keras.checkpoints.checkpoint import Checkpoint
 from bert_keras.checkpoints.hugging_face_folder import ADAPTER, Folder
 from bert_keras.checkpoints.manifest import CONFIG, MANIFEST, STATE_WEIGHTS, WEIGHTS
 from bert_keras.errors import ArtifactError, UsageError
-from bert_keras.tokenizers import files, tokenizer_config
+from bert_keras.tokenizers import exported_tokenizer, files
 
 # Files that are downloaded from a repository. A pickle is downloaded only with `allow_pickle`.
 _FILES = (
     *(CONFIG, MANIFEST, ADAPTER, STATE_WEIGHTS, *keras_hub_preset.FILES),
     *(files.MODULES, *files.SENTENCE_CONFIGS, sentence_transformers.CONFIG),
-    *(f"[0-9]*_*/{CONFIG}", f"[0-9]*_*/{WEIGHTS}", "tokenizer_config.json", tf_hub.INDEX),
+    *(f"[0-9]*_*/{CONFIG}", f"[0-9]*_*/{WEIGHTS}", "exported_tokenizer.json", tf_hub.INDEX),
     *tf_hub_export.FILES,
 )
 
@@ -87,8 +87,8 @@ def _open(
             f"{str(handle)!r}: no such folder. Name a checkpoint's, or "
             f"hf://organisation/name{presets.nearest_name(os.fspath(handle))}"
         )
-    exported = tokenizer_config.encoder_folder(directory)
-    if not (directory / CONFIG).is_file() and tokenizer_config.is_one(exported):
+    exported = exported_tokenizer.encoder_folder(directory)
+    if not (directory / CONFIG).is_file() and exported_tokenizer.is_one(exported):
         presets.resolve_handle(handle, tf_hub_export.WEIGHTS)  # downloads the weights too
         return tf_hub_export.ExportedFolder.open(exported)
     if not (directory / CONFIG).is_file() and tf_hub.is_one(directory):

@@ -22,8 +22,8 @@ from bert_keras.config import BertConfig
 from bert_keras.errors import ArtifactError
 from bert_keras.layers.state import adapter_scales, quantised_weights
 from bert_keras.task_names import ENCODER
-from bert_keras.tokenizers import Tokenizer, tokenizer_config
-from bert_keras.tokenizers.tokenizer_config import TAKE_A_WHOLE_ONE
+from bert_keras.tokenizers import Tokenizer, exported_tokenizer
+from bert_keras.tokenizers.exported_tokenizer import TAKE_A_WHOLE_ONE
 
 if TYPE_CHECKING:
     from bert_keras.models import BertEncoder, Task
@@ -187,7 +187,7 @@ def _is_kernel(name: str) -> bool:
 
 _WITH_HEAD = "MaskedLM"  # class of an exported encoder with an MLM head
 # Files to download: the small ones show that a repository is an export, the weights follow.
-FILES = (*tokenizer_config.FILES, f"encoder/{INDEX}")
+FILES = (*exported_tokenizer.FILES, f"encoder/{INDEX}")
 WEIGHTS = tuple(f"{start}{VARIABLES}.data-*" for start in ("", "encoder/"))
 
 
@@ -226,15 +226,15 @@ def write(
         "quantization": {k: v for part in parts for k, v in quantised_weights(part).items()},
     }
     values = {
-        "format": tokenizer_config.FORMAT,
+        "format": exported_tokenizer.FORMAT,
         "class": _WITH_HEAD if has_head else ENCODER,
         "options": dict(options) if has_head else {},
         "config": encoder.config.to_dict(),
-        "tokenizer": tokenizer_config.describe(tokenizer, vocabulary),
+        "tokenizer": exported_tokenizer.describe(tokenizer, vocabulary),
         **positions,
         **{key: change for key, change in changes.items() if change},
     }
-    path = folder / tokenizer_config.FILE
+    path = folder / exported_tokenizer.FILE
     path.parent.mkdir(exist_ok=True)
     file_io.write_bytes(path, json_bytes(values))
 
@@ -258,7 +258,7 @@ class ExportedFolder(Checkpoint):
         Raises:
             ArtifactError: if it is damaged, or contradicts itself.
         """
-        path, values = directory / tokenizer_config.FILE, tokenizer_config.read(directory)
+        path, values = directory / exported_tokenizer.FILE, exported_tokenizer.read(directory)
         classes = (ENCODER, _WITH_HEAD)
         if values.get("class") not in classes:
             raise ArtifactError(
@@ -276,7 +276,7 @@ class ExportedFolder(Checkpoint):
             "quantization": (_is_name, "names of types"),
         }
         for key, (is_good, what) in rules.items():
-            tokenizer_config.require_object(path, key, values.setdefault(key, {}))
+            exported_tokenizer.require_object(path, key, values.setdefault(key, {}))
             bad = {name: value for name, value in values[key].items() if not is_good(value)}
             if bad:
                 raise ArtifactError(
@@ -287,7 +287,7 @@ class ExportedFolder(Checkpoint):
     @property
     def _path(self) -> Path:
         """Path of `assets.extra/bert_keras.json`, for messages."""
-        return self.directory / tokenizer_config.FILE
+        return self.directory / exported_tokenizer.FILE
 
     @property
     def class_name(self) -> str:

@@ -206,10 +206,11 @@ def add_special_tokens(
     if second is None:
         return ids, [0] * len(ids), 1
     ids += [tokenizer.sep_id] * (scheme.separators - 1)
+    segment, num_first = int(scheme.two_segments), len(ids)
+    ids += [tokenizer.cls_id] * scheme.cls_before_second
     begin = len(ids)
     ids += [*second, tokenizer.sep_id]
-    segment = int(scheme.two_segments)
-    return ids, [0] * begin + [segment] * (len(ids) - begin), begin
+    return ids, [0] * num_first + [segment] * (len(ids) - num_first), begin
 
 
 # === Spans to rows ===

@@ -369,6 +369,6 @@ def tokens_of(
         special = bool(encoding.special_tokens_mask[index])
         start, end = (None, None) if special else encoding.offsets[index]
         tokens.append(Token(token, encoding.ids[index], start, end, segment, special))
-        is_separator = special and encoding.ids[index] == tokenizer.sep_id
+        is_separator = special and index > 0 and encoding.ids[index] == tokenizer.sep_id
         segment = 1 if is_separator and pair is not None else segment
     return tokens, len(encoding) < len(complete)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import math
 from collections.abc import Callable, Mapping
@@ -13,6 +14,14 @@ from bert_keras.file_io import is_object, read_bytes
 from bert_keras.tokenizers import backends, encoding
 from bert_keras.tokenizers.backends import Engine
 from bert_keras.tokenizers.tokenizer_config import TokenizerConfig, flags
+from bert_keras.tokenizers.tokenizer_families import (
+    ALBERT_MODEL,
+    PIECES,
+    SENTENCEPIECE_MODELS,
+    VOCABULARY,
+    Family,
+)
+from bert_keras.tokenizers.vocabulary_coverage import MAX_WORD_LENGTH
 
 _UNIGRAM = 1  # value of trainer_spec.model_type
 
@@ -90,12 +99,8 @@ def parse_sentencepiece(content: bytes, path: Path | str) -> SentencePieceModel:
 
 
 MERGES = "merges.txt"
-PIECES = "vocab.json"
-# XLM-R's file name, from fairseq; see `read_fairseq`.
-ALBERT_MODEL, FAIRSEQ_MODEL = "spiece.model", "sentencepiece.bpe.model"
-FILES = (PIECES, MERGES, ALBERT_MODEL, FAIRSEQ_MODEL)
+FILES = (PIECES, MERGES, *SENTENCEPIECE_MODELS)
 
-_ROBERTA = {"type": "RobertaProcessing"}
 # Our switch -> its key in the BertNormalizer of a tokenizer.json.
 NORMALIZER_SWITCHES = {
     "lowercase": "lowercase",
@@ -165,8 +170,28 @@ def read_engine(path: Path, content: dict[str, Any], config: TokenizerConfig) ->
         content["model"] = {**model, "dropout": None}
     vocabulary = _opened(path, lambda: backends.vocabulary_of(json.dumps(content)))
     check_ids(path, vocabulary)
-    scheme = encoding.find_scheme(path, vocabulary, config.tokens, content.get("post_processor"))
+    tokens = {**_stated_tokens(content, config, vocabulary), **config.tokens}
+    processor = content.get("post_processor")
+    scheme = encoding.find_scheme(path, vocabulary, tokens, processor, config.scheme)
     return _opened(path, lambda: Engine(json.dumps(content), scheme))
+
+
+def _stated_tokens(
+    content: Mapping[str, Any], config: TokenizerConfig, vocabulary: Mapping[str, int]
+) -> dict[str, str]:
+    """Return role -> special token, for the roles that the parts of a tokenizer.json state."""
+    tokens = encoding.stated_tokens(content.get("post_processor"))
+    model = content.get("model")
+    unknown = model.get("unk_token") if is_object(model) else None
+    if isinstance(unknown, str) and unknown in vocabulary:
+        tokens["unk"] = unknown
+    usual = {scheme.unk for scheme in (encoding.BERT, encoding.ROBERTA)}
+    if is_foreign(content) and "unk" not in tokens and usual.isdisjoint(vocabulary):
+        # Llama 3 has a piece for every byte, and no unknown token. The mask stands in for it: like
+        # an unknown token, it occurs in hardly any text.
+        mask = config.tokens.get("mask")
+        tokens |= {"unk": mask} if mask else {}
+    return {role: token for role, token in tokens.items() if token in vocabulary}
 
 
 def read_byte_level(
@@ -185,10 +210,51 @@ def read_byte_level(
     """
     check_ids(path, ids)
     merges = _merges(merges_path, ids)
-    scheme = encoding.find_scheme(path, ids, config.tokens, _ROBERTA)
+    family = config.family_of(PIECES)
+    scheme = encoding.find_scheme(path, ids, config.tokens, family=family.scheme)
     prefix_space = config.flag("add_prefix_space", False)
+    takes_space = config.mask_takes_space
     return _opened(
-        path, lambda: backends.byte_level(ids, merges, scheme, prefix_space=prefix_space)
+        path,
+        lambda: backends.byte_level(
+            ids,
+            merges,
+            scheme,
+            prefix_space=prefix_space,
+            mask_takes_space=family.mask_takes_space if takes_space is None else takes_space,
+        ),
+    )
+
+
+def read_wordpiece(path: Path, vocabulary: list[str], config: TokenizerConfig) -> Engine | None:
+    """Return the tokenizer of a vocab.txt with other special tokens than BERT's, as of MPNet.
+
+    Args:
+        path: path of the file, for messages.
+        vocabulary: content of the file.
+        config: settings in the folder's tokenizer_config.json.
+
+    Returns:
+        The tokenizer; None if the special tokens are BERT's.
+
+    Raises:
+        ArtifactError: if the vocabulary lacks a special token.
+    """
+    family = config.family_of(VOCABULARY)
+    if dataclasses.replace(family.scheme, **config.tokens) == encoding.BERT:
+        return None
+    scheme = encoding.find_scheme(path, vocabulary, config.tokens, family=family.scheme)
+    takes_space = config.mask_takes_space
+    switches: dict[str, Any] = config.switches()
+    return _opened(
+        path,
+        lambda: backends.wordpiece(
+            {piece: index for index, piece in enumerate(vocabulary)},
+            scheme,
+            max_word_length=MAX_WORD_LENGTH,
+            mask_takes_space=family.mask_takes_space if takes_space is None else takes_space,
+            **switches,
+        ),
     )
 
 
@@ -223,66 +289,52 @@ def _is_digit_and_comma(piece: str) -> bool:
     return piece[-1:] == "," and piece[-2:-1].isdigit()
 
 
-def read_albert(path: Path, config: TokenizerConfig) -> Engine:
-    """Return the unigram tokenizer of ALBERT's spiece.model; ids are positions in the file.
+def read_unigram(path: Path, config: TokenizerConfig, family: Family) -> Engine:
+    """Return the unigram tokenizer of a SentencePiece model: ALBERT, XLM-R, DeBERTa and others.
 
     Args:
         path: path of the file.
         config: settings in the folder's tokenizer_config.json, such as `do_lower_case`.
+        family: values of the family.
 
     Raises:
         ArtifactError: if the file is damaged, or belongs to another tokenizer.
     """
-    config.check_class(("Albert",))
     model = read_sentencepiece(path)
-    pieces = [
-        (piece, score - _RARE if _is_digit_and_comma(piece) else score)
-        for piece, score in model.pieces
-    ]
+    pieces, unknown = model.pieces, {"unk": model.pieces[model.unknown][0]}
+    if family.replaced:
+        first = tuple(piece for piece, _ in pieces[: len(family.replaced)])
+        if first != family.replaced:
+            raise ArtifactError(
+                f"{path}: a file of this name begins with {', '.join(family.replaced)} (XLM-R, "
+                f"CamemBERT). Received: {', '.join(first)}. ALBERT's file is called {ALBERT_MODEL}."
+            )
+        pieces, unknown = [*family.first_pieces, *pieces[len(family.replaced) :]], {}
+    if family.splits_digit_commas:
+        pieces = [(p, score - _RARE if _is_digit_and_comma(p) else score) for p, score in pieces]
+    tokens = {**unknown, **config.tokens}
     names = [piece for piece, _ in pieces]
-    scheme = encoding.find_scheme(path, names, {"unk": names[model.unknown], **config.tokens})
-    strip_accents = not config.flag("keep_accents", False)
-    lowercase = config.flag("do_lower_case", True)
+    mask = tokens.get("mask", family.scheme.mask)
+    if family.appends_mask and mask not in names:
+        pieces, names = [*pieces, (mask, 0.0)], [*names, mask]
+    scheme = encoding.find_scheme(path, names, tokens, family=family.scheme)
+    left_out = {
+        *(["accents"] if config.flag("keep_accents", family.keeps_accents) else ()),
+        *(() if config.flag("do_lower_case", family.lowercase) else ["lowercase"]),
+    }
+    takes_space = config.mask_takes_space
+    split_punctuation = config.flag("split_by_punct", False)
     return _opened(
         path,
         lambda: backends.unigram(
             pieces,
             scheme,
             character_map=model.character_map,
-            replace_quotes=True,
-            strip_accents=strip_accents,
-            lowercase=lowercase,
+            normalization=[step for step in family.normalization if step not in left_out],
+            splits_words=family.splits_words,
+            split_punctuation=split_punctuation,
+            mask_takes_space=family.mask_takes_space if takes_space is None else takes_space,
         ),
-    )
-
-
-def read_fairseq(path: Path, config: TokenizerConfig) -> Engine:
-    """Return the unigram tokenizer of XLM-R's sentencepiece.bpe.model.
-
-    Its ids are those of fairseq, not positions in the file. Four special tokens replace the first
-    three pieces, and the mask token follows the last piece.
-
-    Args:
-        path: path of the file.
-        config: settings in the folder's tokenizer_config.json.
-
-    Raises:
-        ArtifactError: if the file is damaged, or belongs to another tokenizer.
-    """
-    config.check_class(("XLMRoberta",))
-    model = read_sentencepiece(path)
-    tokens = encoding.ROBERTA
-    first_pieces = [piece for piece, _ in model.pieces[:3]]
-    if first_pieces != [tokens.unk, tokens.cls, tokens.sep]:
-        raise ArtifactError(
-            f"{path}: XLM-R's begins with {tokens.unk}, {tokens.cls}, {tokens.sep}. "
-            f"Received: {first_pieces}. ALBERT's file is called {ALBERT_MODEL}."
-        )
-    first = [(token, 0.0) for token in (tokens.cls, tokens.pad, tokens.sep, tokens.unk)]
-    pieces = [*first, *model.pieces[3:], (tokens.mask, 0.0)]
-    scheme = encoding.find_scheme(path, [piece for piece, _ in pieces], config.tokens, _ROBERTA)
-    return _opened(
-        path, lambda: backends.unigram(pieces, scheme, character_map=model.character_map)
     )
 
 

@@ -19,7 +19,13 @@ from tokenizers import decoders, models, normalizers, pre_tokenizers, processors
 from bert_keras import file_io
 from bert_keras.tokenizers.added_tokens import NO_TEXT, AddedToken
 from bert_keras.tokenizers.basic_tokenizer import without_surrogates
-from bert_keras.tokenizers.encoding import Scheme, special_token_places
+from bert_keras.tokenizers.encoding import (
+    ROBERTA,
+    Scheme,
+    is_template,
+    places,
+    special_token_places,
+)
 
 WORD_START = "\u2581"  # SentencePiece's mark for a space
 _BYTE_SPACE = "\u0120"  # a space, as byte-level vocabularies write it
@@ -61,7 +67,10 @@ class Engine:
         self.json = self.marked.to_str()  # equal tokenizers get equal text
         content = file_io.decode_json(self.json, "tokenizer.json")
         if not special_token_places(content["post_processor"]):
-            steps = [self.marked.post_processor, template(self.marked, scheme)]
+            # A template without special tokens is no step: the library runs one template only.
+            has_template = is_template(content["post_processor"])
+            steps = [None if has_template else self.marked.post_processor]
+            steps.append(template(self.marked, scheme))
             self.marked.post_processor = processors.Sequence([s for s in steps if s is not None])
             self.json = self.marked.to_str()
         others = [t for t in content["added_tokens"] if t["content"] not in scheme.special_tokens]
@@ -143,6 +152,7 @@ def byte_level(
     scheme: Scheme,
     *,
     prefix_space: bool = False,
+    mask_takes_space: bool = True,
 ) -> Engine:
     """Build RoBERTa's byte-level BPE tokenizer (Radford et al., 2019, §2.2).
 
@@ -151,16 +161,55 @@ def byte_level(
         merges: pairs of pieces. Earlier pairs are merged first.
         scheme: special tokens and their places around texts.
         prefix_space: tokenize the first word of a text as if a space preceded it.
+        mask_takes_space: whether the mask token in a text includes the space before it.
     """
     engine = hf.Tokenizer(
         models.BPE(dict(ids), list(merges), continuing_subword_prefix="", end_of_word_suffix="")
     )
     engine.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=prefix_space)
     engine.decoder = decoders.ByteLevel()
-    sep, cls = [(token, ids[token]) for token in (scheme.sep, scheme.cls)]
-    engine.post_processor = processors.RobertaProcessing(
-        sep, cls, trim_offsets=True, add_prefix_space=prefix_space
+    engine.post_processor = template(engine, scheme)
+    if places(scheme) == places(ROBERTA):
+        sep, cls = [(token, ids[token]) for token in (scheme.sep, scheme.cls)]
+        engine.post_processor = processors.RobertaProcessing(
+            sep, cls, trim_offsets=True, add_prefix_space=prefix_space
+        )
+    _add_special_tokens(engine, scheme, mask_takes_space=mask_takes_space)
+    return Engine(engine.to_str(), scheme)
+
+
+def wordpiece(
+    ids: Mapping[str, int],
+    scheme: Scheme,
+    *,
+    max_word_length: int,
+    mask_takes_space: bool = True,
+    lowercase: bool = True,
+    strip_accents: bool | None = None,
+    split_cjk: bool = True,
+) -> Engine:
+    """Build BERT's WordPiece tokenizer with other special tokens than BERT's.
+
+    Args:
+        ids: piece -> id.
+        scheme: special tokens and their places around texts.
+        max_word_length: number of characters of the longest word that is not made [UNK].
+        mask_takes_space: whether the mask token in a text includes the space before it.
+        lowercase: lower-case the text.
+        strip_accents: remove accents; None for the value of `lowercase`.
+        split_cjk: make every Chinese character a word.
+    """
+    model = models.WordPiece(
+        dict(ids), unk_token=scheme.unk, max_input_chars_per_word=max_word_length
     )
+    engine = hf.Tokenizer(model)
+    engine.normalizer = normalizers.BertNormalizer(
+        handle_chinese_chars=split_cjk, strip_accents=strip_accents, lowercase=lowercase
+    )
+    engine.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    engine.decoder = decoders.WordPiece()
+    engine.post_processor = template(engine, scheme)
+    _add_special_tokens(engine, scheme, mask_takes_space=mask_takes_space)
     return Engine(engine.to_str(), scheme)
 
 
@@ -169,9 +218,10 @@ def unigram(
     scheme: Scheme,
     *,
     character_map: bytes = b"",
-    replace_quotes: bool = False,
-    strip_accents: bool = False,
-    lowercase: bool = False,
+    normalization: Sequence[str] = ("character_map",),
+    splits_words: bool = True,
+    split_punctuation: bool = False,
+    mask_takes_space: bool = True,
 ) -> Engine:
     """Build a tokenizer with SentencePiece's unigram language model (Kudo, 2018).
 
@@ -179,38 +229,42 @@ def unigram(
         pieces: (piece, log probability); the position is the id.
         scheme: special tokens and their places around texts.
         character_map: SentencePiece's compiled normalisation rules.
-        replace_quotes: replace `` and '' by " first, as in ALBERT's training.
-        strip_accents: remove accents.
-        lowercase: lower-case the text.
+        normalization: steps in order; see `tokenizer_families.Family`.
+        splits_words: split at white space before the model reads the text.
+        split_punctuation: make every punctuation mark a word.
+        mask_takes_space: whether the mask token in a text includes the space before it.
     """
     unknown = [piece for piece, _ in pieces].index(scheme.unk)
     engine = hf.Tokenizer(models.Unigram(list(pieces), unknown))
-    steps: list[normalizers.Normalizer] = []
-    if replace_quotes:
-        steps += [normalizers.Replace("``", '"'), normalizers.Replace("''", '"')]
-    if strip_accents:
-        steps += [normalizers.NFKD(), normalizers.StripAccents()]
-    if lowercase:
-        steps.append(normalizers.Lowercase())
-    if character_map:
-        steps.append(normalizers.Precompiled(character_map))
-    if steps:
-        engine.normalizer = normalizers.Sequence(steps)
-    engine.pre_tokenizer = pre_tokenizers.Sequence(
-        [pre_tokenizers.WhitespaceSplit(), pre_tokenizers.Metaspace(WORD_START, "always")]
-    )
+    steps: dict[str, list[normalizers.Normalizer]] = {
+        "quotes": [normalizers.Replace("``", '"'), normalizers.Replace("''", '"')],
+        "accents": [normalizers.NFKD(), normalizers.StripAccents()],
+        "lowercase": [normalizers.Lowercase()],
+        "strip": [normalizers.Strip()],
+        "character_map": [normalizers.Precompiled(character_map)] if character_map else [],
+        "spaces": [normalizers.Replace(hf.Regex(" {2,}"), " ")],
+    }
+    if chosen := [step for name in normalization for step in steps[name]]:
+        engine.normalizer = normalizers.Sequence(chosen)
+    splits: list[pre_tokenizers.PreTokenizer] = [
+        *([pre_tokenizers.WhitespaceSplit()] if splits_words else ()),
+        *([pre_tokenizers.Punctuation("isolated")] if split_punctuation else ()),
+        pre_tokenizers.Metaspace(WORD_START, "always"),
+    ]
+    engine.pre_tokenizer = pre_tokenizers.Sequence(splits)
     engine.decoder = decoders.Metaspace(WORD_START, "always")
     engine.post_processor = template(engine, scheme)
+    _add_special_tokens(engine, scheme, mask_takes_space=mask_takes_space)
     return Engine(engine.to_str(), scheme)
 
 
 def template(engine: hf.Tokenizer, scheme: Scheme) -> processors.TemplateProcessing:
     """Return the scheme as a post-processor, for other programs that open the tokenizer.json."""
     cls, sep, second = scheme.cls, scheme.sep, int(scheme.two_segments)
-    separators = [f"{sep}:0"] * scheme.separators
+    between = [*[f"{sep}:0"] * scheme.separators, *[f"{cls}:{second}"] * scheme.cls_before_second]
     return processors.TemplateProcessing(
         single=[f"{cls}:0", "$A:0", f"{sep}:0"],
-        pair=[f"{cls}:0", "$A:0", *separators, f"$B:{second}", f"{sep}:{second}"],
+        pair=[f"{cls}:0", "$A:0", *between, f"$B:{second}", f"{sep}:{second}"],
         special_tokens=[(token, engine.token_to_id(token)) for token in (cls, sep)],
     )
 
@@ -247,14 +301,22 @@ def _without_special_tokens(content: dict[str, Any], scheme: Scheme) -> hf.Token
     return hf.Tokenizer.from_str(json.dumps(content))
 
 
-def _add_special_tokens(engine: hf.Tokenizer, scheme: Scheme) -> None:
-    """Add the special tokens of the scheme that the tokenizer does not recognise in a text yet."""
+def _add_special_tokens(
+    engine: hf.Tokenizer, scheme: Scheme, *, mask_takes_space: bool = True
+) -> None:
+    """Add the special tokens of the scheme that the tokenizer does not recognise in a text yet.
+
+    Args:
+        engine: tokenizer, changed in place.
+        scheme: special tokens.
+        mask_takes_space: whether the mask includes the space before it, as in most families of
+            transformers. Then no piece is left for the space.
+    """
     known = {token.content for token in engine.get_added_tokens_decoder().values()}
-    # The mask includes the space before it, as in transformers: no piece is left for the space.
     engine.add_special_tokens(  # pyright: ignore[reportUnknownMemberType]
         [
-            hf.AddedToken(token, special=True, lstrip=token == scheme.mask)
-            for token in scheme.special_tokens
+            hf.AddedToken(token, special=True, lstrip=mask_takes_space and token == scheme.mask)
+            for token in dict.fromkeys(scheme.special_tokens)
             if token not in known
         ]
     )

@@ -31,6 +31,7 @@ class Scheme:
         mask: token in place of one that is to be predicted.
         separators: number of `sep` tokens between two texts (RoBERTa: 2).
         two_segments: True if the second text has segment id 1; else all tokens have 0.
+        cls_before_second: True if `cls` also precedes the second text (Llama 3).
     """
 
     pad: str = "[PAD]"
@@ -40,6 +41,8 @@ class Scheme:
     mask: str = "[MASK]"
     separators: int = 1
     two_segments: bool = True
+    # Not in the text of a scheme, which is part of the fingerprints that runs have stored.
+    cls_before_second: bool = dataclasses.field(default=False, repr=False)
 
     @property
     def special_tokens(self) -> tuple[str, ...]:
@@ -48,7 +51,7 @@ class Scheme:
 
     def num_added(self, texts: int) -> int:
         """Return the number of special tokens around `texts` texts, which is 1 or 2."""
-        return 2 if texts == 1 else 2 + self.separators
+        return 2 if texts == 1 else 2 + self.separators + self.cls_before_second
 
 
 BERT = Scheme()
@@ -56,24 +59,32 @@ ALBERT = Scheme(pad="<pad>", unk="<unk>")
 ROBERTA = Scheme(
     pad="<pad>", unk="<unk>", cls="<s>", sep="</s>", mask="<mask>", separators=2, two_segments=False
 )
+MPNET = dataclasses.replace(ROBERTA, unk="[UNK]")
 
 
 def find_scheme(
-    path: Path, vocabulary: Collection[str], tokens: Mapping[str, str], post_processor: Any = None
+    path: Path,
+    vocabulary: Collection[str],
+    tokens: Mapping[str, str],
+    post_processor: Any = None,
+    family: Scheme | None = None,
 ) -> Scheme:
     """Find the special tokens of a tokenizer that was opened from files.
 
-    The base is the scheme of BERT, ALBERT or RoBERTa with the most tokens in the vocabulary. What
-    the files state replaces its values.
+    The base is the scheme of the family, of BERT, ALBERT or RoBERTa with the most tokens in the
+    vocabulary. What the files state replaces its values. The places of the tokens are those that
+    the files state, or those of the family.
 
     Args:
         path: path of the tokenizer's main file, for messages.
         vocabulary: all pieces.
         tokens: role -> token, for the roles that the files state.
         post_processor: this part of a tokenizer.json, which states the places; None for none.
+        family: scheme of the model family; None if it is not known.
 
     Raises:
-        ArtifactError: if a role has no token in the vocabulary, or two roles have the same token.
+        ArtifactError: if a role has no token in the vocabulary, the mask token has another role, or
+            the places cannot be those of a scheme.
     """
 
     def fitting(scheme: Scheme) -> int:
@@ -81,45 +92,111 @@ def find_scheme(
         defaults = zip(ROLES, scheme.special_tokens, strict=True)
         return sum(tokens.get(role, token) == token in vocabulary for role, token in defaults)
 
-    scheme = max((BERT, ALBERT, ROBERTA), key=fitting)
-    scheme = dataclasses.replace(scheme, **tokens, **special_token_places(post_processor))
+    scheme = max((family or BERT, BERT, ALBERT, ROBERTA), key=fitting)
+    stated = special_token_places(post_processor, path) or (places(family) if family else {})
+    scheme = dataclasses.replace(scheme, **tokens, **stated)
     received = f"Received: {dict(zip(ROLES, scheme.special_tokens, strict=True))}"
     if missing := [role for role in ROLES if getattr(scheme, role) not in vocabulary]:
         raise ArtifactError(
             f"{path}: no {' and no '.join(missing)} token in the vocabulary. {received}. State the "
             'tokens in tokenizer_config.json, such as "mask_token".'
         )
-    if len({scheme.pad, scheme.unk, scheme.cls, scheme.mask}) < len(ROLES) - 1:
+    # Llama 3 has one token for the end and for padding. But a masked token must be recognisable.
+    if scheme.mask in (scheme.pad, scheme.cls, scheme.sep):
         raise ArtifactError(
-            f"{path}: one special token has several roles. {received}. Give each role its own "
+            f"{path}: one special token has several roles. {received}. Give the mask its own "
             "token in tokenizer_config.json."
         )
     return scheme
 
 
-def special_token_places(post_processor: Any) -> dict[str, Any]:
-    """Return `separators` and `two_segments` of a post-processor; {} if it does not state them."""
+def places(scheme: Scheme) -> dict[str, Any]:
+    """Return the attributes of a scheme that state the places of special tokens."""
+    names = "separators", "two_segments", "cls_before_second"
+    return {name: getattr(scheme, name) for name in names}
+
+
+def special_token_places(post_processor: Any, path: Path | str = "") -> dict[str, Any]:
+    """Return the `places` that a post-processor states; {} if it states none.
+
+    Args:
+        post_processor: this part of a tokenizer.json.
+        path: path of the file, for messages.
+
+    Raises:
+        ArtifactError: if it puts other special tokens around texts than a `Scheme` can.
+    """
+    processor = _stating(post_processor)
+    if processor.get("type") in _FIXED:
+        return places(_FIXED[processor["type"]])
+    pair = _items(processor, "pair")
+    texts = [index for index, (kind, _, _) in enumerate(pair) if kind == "Sequence"]
+    if len(texts) != 2:
+        return {}
+    first, second = texts
+    between = [token for _, token, _ in pair[first + 1 : second]]
+    if first == 0 and not between and second == len(pair) - 1:
+        return {}  # no special token at all: written by a program that adds them itself
+    cls, sep = pair[0][1], pair[-1][1]
+    restarts = len(between) > 1 and between[-1] == cls != sep
+    separators = between[:-1] if restarts else between
+    single = _items(processor, "single") or [*pair[:2], pair[-1]]
+    around = (first, second, [token for _, token, _ in single])
+    expected = (1, len(pair) - 2, [cls, single[1][1] if len(single) == 3 else "", sep])
+    if around != expected or not separators or set(separators) != {sep}:
+        names = [" ".join(token for _, token, _ in items) for items in (single, pair)]
+        raise ArtifactError(
+            f"{path}: special tokens around texts must be one before each text or before the first "
+            f"one, and one kind after each text. Received: {' and '.join(map(repr, names))}. Give "
+            "the model token ids of this tokenizer's own program."
+        )
+    return {
+        "separators": len(separators),
+        "two_segments": pair[second][2] == 1,
+        "cls_before_second": restarts,
+    }
+
+
+def stated_tokens(post_processor: Any) -> dict[str, str]:
+    """Return the roles "cls" and "sep" that a post-processor states; {} if it states none."""
+    processor = _stating(post_processor)
+    if processor.get("type") in _FIXED:
+        tokens = {role: processor.get(role) for role in ("cls", "sep")}
+        return {r: t[0] for r, t in tokens.items() if is_array(t) and t and isinstance(t[0], str)}
+    items = _items(processor, "pair")
+    if [kind for kind, _, _ in items[:2]] != ["SpecialToken", "Sequence"]:
+        return {}
+    return {"cls": items[0][1], "sep": items[-1][1]} if items[-1][0] == "SpecialToken" else {}
+
+
+def is_template(post_processor: Any) -> bool:
+    """Return whether a post-processor, or a part of it, can put special tokens around texts."""
+    return bool(_stating(post_processor))
+
+
+_FIXED = {"RobertaProcessing": ROBERTA, "BertProcessing": BERT}
+
+
+def _stating(post_processor: Any) -> dict[str, Any]:
+    """Return the part of a post-processor that states special tokens; {} if there is none."""
     processor = post_processor if is_object(post_processor) else {}
     if processor.get("type") == "Sequence":
         parts = processor.get("processors")
-        places = [special_token_places(part) for part in parts] if is_array(parts) else []
-        return next((place for place in places if place), None) or {}
-    if processor.get("type") == "RobertaProcessing":
-        return {"separators": ROBERTA.separators, "two_segments": ROBERTA.two_segments}
-    if processor.get("type") == "BertProcessing":
-        return {"separators": BERT.separators, "two_segments": BERT.two_segments}
-    pair = processor.get("pair")
-    if processor.get("type") != "TemplateProcessing" or not is_array(pair):
-        return {}
-    texts = [
-        index
-        for index, item in enumerate(pair)
-        if is_object(item) and is_object(item.get("Sequence"))
-    ]
-    if len(texts) != 2:
-        return {}
-    second = pair[texts[1]]["Sequence"]
-    return {"separators": texts[1] - texts[0] - 1, "two_segments": second.get("type_id") == 1}
+        stating = [_stating(part) for part in parts] if is_array(parts) else []
+        return next((part for part in stating if part), dict[str, Any]())
+    return processor if processor.get("type") in (*_FIXED, "TemplateProcessing") else {}
+
+
+def _items(processor: Mapping[str, Any], name: str) -> list[tuple[str, str, Any]]:
+    """Return (kind, token or name of the text, segment id) of each item of a template."""
+    items = processor.get(name)
+    found: list[tuple[str, str, Any]] = []
+    for item in items if is_array(items) else []:
+        for kind in ("SpecialToken", "Sequence"):
+            value = item.get(kind) if is_object(item) else None
+            if is_object(value):
+                found.append((kind, str(value.get("id")), value.get("type_id")))
+    return found
 
 
 # === Rows of ids ===
@@ -209,6 +286,8 @@ def assemble(
         if added and number:
             for _ in range(scheme.separators - 1):
                 add(scheme.sep, added[1], 0)
+            if scheme.cls_before_second:
+                add(scheme.cls, added[0], segment)
         result.ids.extend(part.ids[:length])
         result.segment_ids.extend([segment] * length)
         result.tokens.extend(part.tokens[:length])

@@ -18,10 +18,10 @@ from bert_keras.file_io import (
     read_object,
     refuse_unknown_keys,
 )
-from bert_keras.tokenizers import added_tokens, backend_files, tokenizer_config
+from bert_keras.tokenizers import added_tokens, backend_files, exported_tokenizer
 from bert_keras.tokenizers.added_tokens import AddedToken
 from bert_keras.tokenizers.backends import Engine
-from bert_keras.tokenizers.encoding import BERT, ROLES, special_token_places
+from bert_keras.tokenizers.encoding import BERT, ROLES, places, special_token_places
 from bert_keras.tokenizers.tokenizer_config import (
     CONFIG,
     MODEL_CONFIG,
@@ -29,6 +29,12 @@ from bert_keras.tokenizers.tokenizer_config import (
     SWITCHES,
     TokenizerConfig,
     flags,
+)
+from bert_keras.tokenizers.tokenizer_families import (
+    FAMILIES,
+    SENTENCEPIECE_MODELS,
+    VOCABULARY,
+    families_with,
 )
 from bert_keras.tokenizers.vocabulary import (
     CONTINUATION,
@@ -179,9 +185,8 @@ def read_keras_hub(folder: Path, content: Mapping[str, Any]) -> dict[str, Any] |
         ids = read_object(path, LARGE)
         return backend_files.read_byte_level(path, assets / "merges.txt", ids, config)
     if (path := assets / "vocabulary.spm").is_file():
-        is_fairseq = str(content.get("class_name")).startswith("XLM")
-        reader = backend_files.read_fairseq if is_fairseq else backend_files.read_albert
-        return reader(path, TokenizerConfig(folder, {}, {}))
+        name = "XLMRoberta" if str(content.get("class_name")).startswith("XLM") else "Albert"
+        return backend_files.read_unigram(path, TokenizerConfig(folder, {}, {}), FAMILIES[name])
     raise ArtifactError(
         f"{assets}: no vocabulary.txt, vocabulary.json or vocabulary.spm. "
         f"Received: class_name={content.get('class_name')!r}. Copy all files of the preset again."
@@ -191,17 +196,15 @@ def read_keras_hub(folder: Path, content: Mapping[str, Any]) -> dict[str, Any] |
 # === Files of a tokenizer ===
 
 
-VOCABULARY = "vocab.txt"
 ENGINE = "tokenizer.json"
 FILES = (VOCABULARY, ENGINE, CONFIG, SPECIAL_TOKENS_MAP)  # files that a WordPiece tokenizer writes
 # Files that a tokenizer folder of any family may have.
 KNOWN = (
-    *(*FILES, *tokenizer_config.FILES, MODEL_CONFIG, added_tokens.ADDED_TOKENS),
+    *(*FILES, *exported_tokenizer.FILES, MODEL_CONFIG, added_tokens.ADDED_TOKENS),
     *(*backend_files.FILES, *KERAS_HUB_FILES),
     *(MODULES, *SENTENCE_CONFIGS),
 )
 
-_SAVE_ENGINE = f"Save the tokenizer with a fast class of transformers, which writes a {ENGINE}."
 _UPPERCASE = re.compile("[A-Z][A-Za-z]+")  # matches pieces that only a cased vocabulary has
 
 # Content of BERT's tokenizer.json, apart from the vocabulary and the switches.
@@ -215,8 +218,6 @@ _ENGINE_PARTS = {
     "normalizer": {"type": "BertNormalizer", "clean_text": True},
     "pre_tokenizer": {"type": "BertPreTokenizer"},
 }
-# Name prefixes of classes in transformers whose vocab.txt belongs to another kind of tokenizer.
-_OTHERS = ("BertJapanese", "Bertweet", "Phobert")
 
 
 def read_folder(folder: Path) -> dict[str, Any] | Engine:
@@ -251,6 +252,7 @@ def _read_files(folder: Path, config: TokenizerConfig) -> dict[str, Any] | Engin
     vocabulary = folder / VOCABULARY
     if content is not None and is_keras_hub(content):
         return read_keras_hub(folder, content)
+    config.check_supported()
     if content is not None:
         if not content:
             raise ArtifactError(f"{folder / ENGINE}: empty: {{}}. Remove it, or take a whole one.")
@@ -261,28 +263,29 @@ def _read_files(folder: Path, config: TokenizerConfig) -> dict[str, Any] | Engin
         config.check_added({*arguments["vocabulary"], *added})
         if vocabulary.is_file() and read_vocabulary(vocabulary) != arguments["vocabulary"]:
             raise ArtifactError(f"{vocabulary}: not the vocabulary of {ENGINE}. Remove one.")
-    elif vocabulary.is_file():
-        arguments = {"vocabulary": read_vocabulary(vocabulary)}
-    elif tokenizer_config.is_one(exported := tokenizer_config.encoder_folder(folder)):
-        return tokenizer_config.read_tokenizer(exported)
-    elif (path := folder / tokenizer_config.VOCABULARY).is_file():
+        return arguments | config.switches()
+    if vocabulary.is_file():
+        pieces = read_vocabulary(vocabulary)
+        other = backend_files.read_wordpiece(vocabulary, pieces, config)
+        return other or {"vocabulary": pieces, **config.switches()}
+    if exported_tokenizer.is_one(exported := exported_tokenizer.encoder_folder(folder)):
+        return exported_tokenizer.read_tokenizer(exported)
+    if (path := folder / exported_tokenizer.VOCABULARY).is_file():
         # A SavedModel does not state whether it is cased, but its vocabulary shows it.
         pieces = read_vocabulary(path)
-        return {"vocabulary": pieces, "lowercase": not any(map(_UPPERCASE.fullmatch, pieces))}
-    elif (pieces := folder / backend_files.PIECES).is_file():
+        is_cased = any(map(_UPPERCASE.fullmatch, pieces))
+        return {"vocabulary": pieces, "lowercase": not is_cased, **config.switches()}
+    if (path := folder / backend_files.PIECES).is_file():
         merges = folder / backend_files.MERGES
-        return backend_files.read_byte_level(pieces, merges, read_object(pieces, LARGE), config)
-    elif (model := folder / backend_files.ALBERT_MODEL).is_file():
-        return backend_files.read_albert(model, config)
-    elif (model := folder / backend_files.FAIRSEQ_MODEL).is_file():
-        return backend_files.read_fairseq(model, config)
-    else:
-        expected = [VOCABULARY, ENGINE, *backend_files.FILES]
-        raise ArtifactError(
-            f"{folder}: has none of {', '.join(expected)}. Add the tokenizer's files to the folder."
-        )
-    _check_wordpiece(config)
-    return arguments | config.switches()
+        return backend_files.read_byte_level(path, merges, read_object(path, LARGE), config)
+    for name in SENTENCEPIECE_MODELS:
+        if (path := folder / name).is_file():
+            config.check_class(families_with(name))
+            return backend_files.read_unigram(path, config, config.family_of(name))
+    expected = [VOCABULARY, ENGINE, *backend_files.FILES]
+    raise ArtifactError(
+        f"{folder}: has none of {', '.join(expected)}. Add the tokenizer's files to the folder."
+    )
 
 
 def _with_added(
@@ -311,6 +314,8 @@ def write_folder(folder: Path, kind: WordPiece | Engine) -> None:
     """Write a tokenizer folder that transformers and the `tokenizers` library can open too."""
     scheme = kind.scheme
     roles = {f"{role}_token": getattr(scheme, role) for role in ROLES}
+    if scheme.unk == scheme.mask:  # the tokenizer has no unknown token
+        del roles["unk_token"]
     texts = {ENGINE: kind.json, SPECIAL_TOKENS_MAP: json.dumps(roles, indent=2)}
     if isinstance(kind, WordPiece):
         texts[VOCABULARY] = "\n".join(kind.pieces)
@@ -329,22 +334,6 @@ def write_folder(folder: Path, kind: WordPiece | Engine) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     for name, text in texts.items():
         file_io.write_text(folder / name, text + "\n")
-
-
-def _check_wordpiece(config: TokenizerConfig) -> None:
-    """Refuse settings of a vocab.txt folder that BERT's tokenizer does not have.
-
-    Raises:
-        ArtifactError: if the folder states another class or other special tokens.
-    """
-    if str(config.values.get("tokenizer_class", "")).startswith(_OTHERS):
-        config.check_class(())
-    others = {r: t for r, t in config.tokens.items() if t != getattr(BERT, r)}
-    if others:
-        raise ArtifactError(
-            f"{config.path}: other special tokens than BERT's are known only where there is a "
-            f"{ENGINE}. Received: {others}. {_SAVE_ENGINE}"
-        )
 
 
 def _read_engine(
@@ -368,8 +357,7 @@ def _read_engine(
     added = _added_tokens(path, content)
     has_all = is_object(ids) and set(SPECIAL_TOKENS) <= ids.keys()
     has_own_tokens = any(token != getattr(BERT, role) for role, token in config.tokens.items())
-    bert_places = {"separators": BERT.separators, "two_segments": BERT.two_segments}
-    is_placed = special_token_places(content.get("post_processor")) not in ({}, bert_places)
+    is_placed = special_token_places(content.get("post_processor"), path) not in ({}, places(BERT))
     if parts != _ENGINE_PARTS or not has_all or has_own_tokens or is_placed:
         return backend_files.read_engine(path, content, config)
     ids = backend_files.check_ids(path, ids)

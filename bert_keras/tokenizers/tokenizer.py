@@ -159,15 +159,17 @@ class Tokenizer:
         """Open the tokenizer of a folder. The first of these files in the folder is read.
 
         - KerasHub's assets;
-        - tokenizer.json of any kind (BERT, RoBERTa, ALBERT, XLM-R and others);
-        - vocab.txt of WordPiece (BERT, DistilBERT, ELECTRA);
+        - tokenizer.json of any kind (BERT, RoBERTa, ALBERT, XLM-R, ModernBERT and others);
+        - vocab.txt of WordPiece (BERT, DistilBERT, ELECTRA, MPNet);
         - the files that `export.tf_hub` wrote, with the switches of the exported tokenizer;
         - assets/vocab.txt of another SavedModel, which is cased if its words are;
-        - vocab.json with merges.txt;
-        - spiece.model or sentencepiece.bpe.model, which need the extra `sentencepiece`.
+        - vocab.json with merges.txt (RoBERTa, DeBERTa);
+        - spiece.model (ALBERT), sentencepiece.bpe.model (XLM-R, CamemBERT), spm.model (DeBERTa-v2
+          and -v3) or sentencepiece.model (RemBERT), which need the extra `sentencepiece`.
 
         Settings of tokenizer_config.json about case, accents, Chinese characters and special tokens
-        apply. Without them WordPiece lower-cases, as in transformers.
+        apply. Without them WordPiece lower-cases, as in transformers. Where they name no class, the
+        model type of config.json tells the family.
 
         Args:
             handle: folder, path of a vocab.txt, "hf://organisation/name[@revision]", or a name in
@@ -319,6 +321,8 @@ class Tokenizer:
             kept = kept_lengths([len(part) for part in parts], max_length, num_added)
             row = [[*part[:n], self.sep_id] for part, n in zip(parts, kept, strict=True)]
             row[0] = [self.cls_id, *row[0], *(between if pairs is not None else ())]
+            if pairs is not None and self.scheme.cls_before_second:
+                row[1].insert(0, self.cls_id)
             rows.append(row)
         width = max_length if padding == "max_length" else None
         return pad(rows, self.pad_id, width, two_segments=self.scheme.two_segments)

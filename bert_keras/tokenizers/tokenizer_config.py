@@ -1,22 +1,15 @@
-"""Settings beside a vocabulary: tokenizer_config.json, special_tokens_map.json, TF Hub exports."""
+"""Settings beside a vocabulary: tokenizer_config.json and special_tokens_map.json."""
 
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 import warnings
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from bert_keras.errors import ArtifactError
-from bert_keras.file_io import (
-    is_array,
-    is_object,
-    read_object,
-    refuse_unknown_keys,
-    warn_of_unknown_keys,
-)
+from bert_keras.file_io import is_object, read_object, warn_of_unknown_keys
 from bert_keras.tokenizers.added_tokens import (
     MORE_TOKENS,
     AddedToken,
@@ -25,8 +18,16 @@ from bert_keras.tokenizers.added_tokens import (
     more_tokens,
     read_added_tokens,
 )
-from bert_keras.tokenizers.encoding import ROLES
-from bert_keras.tokenizers.vocabulary import read_vocabulary
+from bert_keras.tokenizers.encoding import ROLES, Scheme
+from bert_keras.tokenizers.tokenizer_families import (
+    FAMILIES,
+    GENERAL,
+    KNOWN_CLASSES,
+    REFUSED,
+    Family,
+    families_with,
+    family_name,
+)
 
 CONFIG = "tokenizer_config.json"
 SPECIAL_TOKENS_MAP = "special_tokens_map.json"
@@ -36,15 +37,6 @@ SWITCHES = {
     "strip_accents": "strip_accents",
     "split_cjk": "tokenize_chinese_chars",
 }
-# Name prefixes of classes in transformers that use any tokenizer.json unchanged.
-_GENERAL = ("PreTrainedTokenizer", "TokenizersBackend")
-# Families whose tokenizer classes in transformers, with or without "Fast", are read here.
-_FAMILIES = ("Bert", "DistilBert", "Electra", "Roberta", "XLMRoberta", "Albert")
-KNOWN_CLASSES = (
-    *_GENERAL,
-    *("PreTrainedTokenizerFast", "TokenizersBackend"),
-    *(f"{name}Tokenizer{ending}" for name in _FAMILIES for ending in ("", "Fast")),
-)
 # The config of the model. Older folders state the class of their tokenizer there.
 MODEL_CONFIG = "config.json"
 
@@ -56,6 +48,7 @@ _MODEL = "inputs of the model; its config states them"
 IRRELEVANT: Mapping[str, str] = {
     **dict.fromkeys(("backend", "is_local", "use_fast", "from_slow", "legacy"), _ORIGIN),
     **dict.fromkeys(("name_or_path", "tokenizer_file", "vocab_file", "merges_file"), _ORIGIN),
+    **dict.fromkeys(("vocab_type", "unk_id", "full_tokenizer_file"), _ORIGIN),
     **dict.fromkeys(("special_tokens_map_file", "processor_class", "init_inputs"), _ORIGIN),
     **dict.fromkeys(("local_files_only", "files_loaded", "verbose", "slow_class"), _ORIGIN),
     **dict.fromkeys(("model_max_length", "max_length", "max_len", "stride"), _CALLER),
@@ -82,6 +75,7 @@ REQUIRED: Mapping[str, tuple[Any, ...]] = {
 _HONOURED = (
     *SWITCHES.values(),
     *("tokenizer_class", "auto_map", "added_tokens_decoder", "add_prefix_space", "keep_accents"),
+    "split_by_punct",
     *(f"{role}_token" for role in (*ROLES, "bos", "eos")),
     *MORE_TOKENS,
 )
@@ -98,6 +92,8 @@ class TokenizerConfig:
         tokens: role -> special token, for the roles that the files state.
         added: id -> added token, from tokenizer_config.json and added_tokens.json.
         more: further special tokens, which may have no id yet.
+        family: family of the tokenizer, by its class or by the model; None if it is not known.
+        mask_takes_space: whether the mask token includes the space before it, if the files say so.
     """
 
     path: Path
@@ -105,6 +101,8 @@ class TokenizerConfig:
     tokens: Mapping[str, str]
     added: Mapping[int, AddedToken] = dataclasses.field(default_factory=dict[int, AddedToken])
     more: tuple[str, ...] = ()
+    family: str | None = None
+    mask_takes_space: bool | None = None
 
     @classmethod
     def read(cls, folder: Path) -> TokenizerConfig:
@@ -116,19 +114,24 @@ class TokenizerConfig:
         tokens: dict[str, str] = {}
         values: dict[str, Any] = {}
         more: dict[str, None] = {}  # in order
+        mask_takes_space: bool | None = None
         for name in (SPECIAL_TOKENS_MAP, CONFIG):  # the second file takes precedence
             if (folder / name).is_file():
                 values = read_object(folder / name)
                 tokens |= _tokens(folder / name, values)
                 _check_keys(folder / name, values)
                 more |= dict.fromkeys(more_tokens(folder / name, values))
+                mask: Any = values.get("mask_token")
+                if is_object(mask) and isinstance(mask.get("lstrip"), bool):
+                    mask_takes_space = mask["lstrip"]
         has_config = (folder / CONFIG).is_file()
         values = values if has_config else {}
-        model = folder / MODEL_CONFIG
-        if values.get("tokenizer_class") is None and model.is_file():
-            values = {**values, "tokenizer_class": read_object(model).get("tokenizer_class")}
+        model = read_object(path) if (path := folder / MODEL_CONFIG).is_file() else {}
+        if values.get("tokenizer_class") is None and model:
+            values = {**values, "tokenizer_class": model.get("tokenizer_class")}
         added = read_added_tokens(folder, folder / CONFIG, values, more)
-        return cls(folder / CONFIG, values, tokens, added, tuple(more))
+        family = family_name(values.get("tokenizer_class"), model.get("model_type"))
+        return cls(folder / CONFIG, values, tokens, added, tuple(more), family, mask_takes_space)
 
     def added_tokens(
         self, vocabulary: Sequence[str], protected: Collection[str]
@@ -144,6 +147,14 @@ class TokenizerConfig:
         """
         added = [token for token in self.added.values() if token.content not in protected]
         added.sort(key=lambda token: token.id)
+        for token in self.added.values():
+            known = vocabulary[token.id : token.id + 1]
+            if token.content in protected and [*known] != [token.content]:
+                raise ArtifactError(
+                    f"{self.path.parent}: the settings state {token.id} as the id of "
+                    f"{token.content}, but the vocabulary has {[*known] or 'no entry'} there. Take "
+                    "all files from one tokenizer."
+                )
         if not check_ids(added, vocabulary, self.path) and not self.more:
             return ()
         ids = {token: index for index, token in enumerate(vocabulary)}
@@ -169,18 +180,48 @@ class TokenizerConfig:
     def warn_of_class(self) -> None:
         """Warn of an unknown tokenizer class, and of code in the folder, which is not run."""
         kind = self.values.get("tokenizer_class")
-        if kind is not None and kind not in KNOWN_CLASSES:
+        is_known = kind in KNOWN_CLASSES or (kind is None and self.family is not None)
+        if kind is not None and not is_known:
             warnings.warn(
                 f"{self.path}: tokenizer_class={kind!r:.100} is not known. The files are read "
                 "without it; compare the ids with those of that class.",
                 stacklevel=2,
             )
-        if "auto_map" in self.values:
+        if self.values.get("auto_map") and not is_known:
             warnings.warn(
                 f"{self.path}: auto_map names code of the checkpoint's own, which is never run. "
                 "Compare the ids.",
                 stacklevel=2,
             )
+
+    def check_supported(self) -> None:
+        """Refuse a family whose tokenizer has a step that the files do not have.
+
+        Raises:
+            ArtifactError: if the folder is of such a family.
+        """
+        name = self.family or ""
+        if name in REFUSED:
+            raise ArtifactError(
+                f"{self.path.parent}: needs another tokenizer: {name}Tokenizer {REFUSED[name]}, "
+                "which is not supported here. Tokenize with that class of transformers, and give "
+                "the model its ids."
+            )
+
+    def family_of(self, file: str) -> Family:
+        """Return the values of the family that reads a vocabulary file of this name.
+
+        A family of other files, or one that is not known, is read like the usual one.
+        """
+        families = families_with(file)
+        name = self.family if self.family in families else families[0]
+        return FAMILIES[name or families[0]]
+
+    @property
+    def scheme(self) -> Scheme | None:
+        """Special tokens of the folder's family; None if it is not known."""
+        family = FAMILIES.get(self.family or "")
+        return family and family.scheme
 
     def check_class(self, known: Collection[str]) -> None:
         """Refuse files of a tokenizer class that reads them differently.
@@ -194,7 +235,7 @@ class TokenizerConfig:
         kind = self.values.get("tokenizer_class")
         if kind is None:
             return
-        if not isinstance(kind, str) or not kind.startswith((*_GENERAL, *known)):
+        if not isinstance(kind, str) or not kind.startswith((*GENERAL, *known)):
             raise ArtifactError(
                 f"{self.path}: needs another tokenizer. Received: tokenizer_class={kind!r:.100}. "
                 "Save it with a fast class of transformers, which writes a tokenizer.json."
@@ -265,113 +306,3 @@ def _tokens(path: Path, values: Mapping[str, Any]) -> dict[str, str]:
         if token is not None:
             tokens[role] = token
     return tokens
-
-
-# === File of an exported TensorFlow Hub encoder ===
-# `export.tf_hub` writes `encoder/assets.extra/bert_keras.json`, a folder that TensorFlow ignores.
-# The tokenizer's part of the file is read here. `checkpoints.tf_hub_export` writes the file and
-# reads the model's part.
-
-
-FILE = "assets.extra/bert_keras.json"
-VOCABULARY = "assets/vocab.txt"
-FORMAT = 1
-TF_HUB_SWITCHES = ("lowercase", "strip_accents", "split_cjk")
-TAKE_A_WHOLE_ONE = "Take the whole folder from one export, or export the model again."
-_ENCODER = "encoder"  # folder of the encoder in an exported pair of preprocessor and encoder
-# Both files, as seen from the encoder's folder and from the folder of the pair.
-FILES = tuple(f"{start}{name}" for start in ("", f"{_ENCODER}/") for name in (FILE, VOCABULARY))
-_DIGEST = "vocabulary_sha256"
-_ADDED = "added_tokens"  # only where there are some; the last lines of the vocabulary are theirs
-_KEYS = (
-    *("format", "class", "options", "config", "tokenizer", "variables", "mlm_variables"),
-    *("adapters", "quantization"),
-)
-
-
-def encoder_folder(folder: Path) -> Path:
-    """Return the folder of the exported encoder: the folder itself, or `encoder` in a pair."""
-    inner = folder / _ENCODER
-    return inner if not is_one(folder) and is_one(inner) else folder
-
-
-def is_one(folder: Path) -> bool:
-    """Return whether a folder is an encoder that `export.tf_hub` wrote."""
-    return (folder / FILE).is_file()
-
-
-def read(folder: Path) -> dict[str, Any]:
-    """Return the parsed `bert_keras.json` of an exported encoder.
-
-    Raises:
-        ArtifactError: if it is damaged, or of a later version.
-    """
-    path = folder / FILE
-    values = read_object(path)
-    if values.get("format") != FORMAT:
-        raise ArtifactError(
-            f"{path}: format {values.get('format')!r:.100} is not known; this version of "
-            f"bert_keras reads {FORMAT}. Update bert-keras, or export the model again."
-        )
-    refuse_unknown_keys(path, values, _KEYS)
-    for key in ("options", "config", "tokenizer", "variables"):
-        require_object(path, key, values.get(key))
-    return values
-
-
-def require_object(path: Path, key: str, value: Any) -> None:
-    """Refuse a value that is not a JSON object.
-
-    Raises:
-        ArtifactError: if it is another value, or missing.
-    """
-    if not isinstance(value, dict):
-        raise ArtifactError(
-            f"{path}: `{key}` must be a JSON object. Received: {value!r:.100}. {TAKE_A_WHOLE_ONE}"
-        )
-
-
-def describe(tokenizer: Any, vocabulary: bytes) -> dict[str, Any]:
-    """Return the tokenizer's part of `bert_keras.json`.
-
-    Args:
-        tokenizer: WordPiece `Tokenizer`.
-        vocabulary: content of its vocab.txt.
-    """
-    switches = {name: getattr(tokenizer, name) for name in TF_HUB_SWITCHES}
-    values = {**switches, _DIGEST: hashlib.sha256(vocabulary).hexdigest()}
-    if tokenizer.added_tokens:
-        added = [token.json for token in tokenizer.added_tokens]
-        values[_ADDED] = {"num_pieces": tokenizer.num_pieces, "tokens": added}
-    return values
-
-
-def read_tokenizer(folder: Path) -> dict[str, Any]:
-    """Return the arguments of the `Tokenizer` of an exported encoder.
-
-    Raises:
-        ArtifactError: if the file is damaged, or the vocabulary is not the exported one.
-        DataError: if the vocabulary is not valid. The message names file and line.
-    """
-    path, values = folder / FILE, read(folder)["tokenizer"]
-    if set(values) - {_ADDED} != {*TF_HUB_SWITCHES, _DIGEST}:
-        raise ArtifactError(
-            f"{path}: `tokenizer` must have the keys {', '.join((*TF_HUB_SWITCHES, _DIGEST))}. "
-            f"Received: {', '.join(map(str, values)) or 'none'!s:.200}. {TAKE_A_WHOLE_ONE}"
-        )
-    switches = flags(path, values, {name: name for name in TF_HUB_SWITCHES})
-    pieces = read_vocabulary(folder / VOCABULARY)
-    digest = hashlib.sha256((folder / VOCABULARY).read_bytes()).hexdigest()
-    if digest != values[_DIGEST]:
-        raise ArtifactError(
-            f"{folder / VOCABULARY}: not the vocabulary that was exported (sha256 {digest[:12]}…, "
-            f"{FILE} says {values[_DIGEST]!s:.12}…). {TAKE_A_WHOLE_ONE}"
-        )
-    if (more := values.get(_ADDED)) is None:
-        return {"vocabulary": pieces, **switches}
-    require_object(path, _ADDED, more)
-    size, tokens = more.get("num_pieces"), more.get("tokens")
-    added = [AddedToken.of(token, str(path)) for token in (tokens if is_array(tokens) else [])]
-    pieces = pieces[: size if type(size) is int else 0]
-    check_ids(added, pieces, path)
-    return {"vocabulary": pieces, "added": added, **switches}

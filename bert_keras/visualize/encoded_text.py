@@ -122,7 +122,7 @@ def _labels(encoding: Encoding, tokenizer: Tokenizer, texts: list[str]) -> list[
     number, previous = 0, None
     for place, token in enumerate(encoding.tokens):
         if encoding.special_tokens_mask[place]:
-            number = 1 if encoding.ids[place] == tokenizer.sep_id else number
+            number = 1 if place and encoding.ids[place] == tokenizer.sep_id else number
             previous = None
             labels.append(_visible(token))
             continue

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -17,7 +19,7 @@ from bert_keras.data.model_inputs import (
     front_share,
     truncate,
 )
-from bert_keras.tokenizers import Tokenizer
+from bert_keras.tokenizers import Tokenizer, backends
 from tests.tokenizers import learners
 from tests.tokenizers.samples import TRICKY, VOCABULARY
 
@@ -31,6 +33,16 @@ def byte_level(tmp_path_factory: pytest.TempPathFactory) -> Tokenizer:
     folder = tmp_path_factory.mktemp("bytes")
     learners.byte_level(folder)
     return Tokenizer.from_preset(folder)
+
+
+def tokenizer_of(family: str, byte_level: Tokenizer) -> Tokenizer:
+    """Return the tokenizer of a family; "llama" has `cls` before the second text too."""
+    if family == "llama":
+        places = {"separators": 1, "two_segments": True, "cls_before_second": True}
+        scheme = dataclasses.replace(byte_level.scheme, **places)
+        ids = {piece: index for index, piece in enumerate(byte_level.vocabulary)}
+        return Tokenizer.from_engine(backends.byte_level(ids, [], scheme))
+    return TOKENIZER if family == "wordpiece" else byte_level
 
 
 def rows_of(*lengths: int) -> EncodedTexts:
@@ -88,7 +100,7 @@ def test_merged_rows_stand_in_the_order_asked_for() -> None:
 
 @pytest.mark.parametrize("pairs", [None, TEXTS[::-1]])
 @pytest.mark.parametrize("max_length", [3, 4, 9, 512])
-@pytest.mark.parametrize("family", ["wordpiece", "bytes"])
+@pytest.mark.parametrize("family", ["wordpiece", "bytes", "llama"])
 def test_rows_are_those_of_the_tokenizer(
     byte_level: Tokenizer,
     monkeypatch: pytest.MonkeyPatch,
@@ -96,8 +108,8 @@ def test_rows_are_those_of_the_tokenizer(
     max_length: int,
     family: str,
 ) -> None:
-    tokenizer = TOKENIZER if family == "wordpiece" else byte_level
-    max_length += 1 if family == "bytes" else 0  # The byte-level family has one more separator.
+    tokenizer = tokenizer_of(family, byte_level)
+    max_length += family != "wordpiece"  # The others have one more token between the texts.
     # A small number makes the texts run in several parts.
     monkeypatch.setattr(module, "_TEXTS_AT_ONCE", 5)
     rows = encode(tokenizer, TEXTS, pairs, max_length=max_length)
@@ -110,11 +122,11 @@ def test_rows_are_those_of_the_tokenizer(
     assert ("segment_ids" in expected) or not found["segment_ids"].any()
 
 
-@pytest.mark.parametrize("family", ["wordpiece", "bytes"])
+@pytest.mark.parametrize("family", ["wordpiece", "bytes", "llama"])
 def test_pieces_with_special_tokens_are_rows_of_the_tokenizer(
     byte_level: Tokenizer, family: str
 ) -> None:
-    tokenizer = TOKENIZER if family == "wordpiece" else byte_level
+    tokenizer = tokenizer_of(family, byte_level)
     first, second = (tokenizer.text_ids([text])[0] for text in ("hello world", "un wanted mask"))
     alone = tokenizer.encode("hello world")
     assert add_special_tokens(tokenizer, first) == (alone.ids, alone.segment_ids, 1)
@@ -122,7 +134,7 @@ def test_pieces_with_special_tokens_are_rows_of_the_tokenizer(
     ids, segments, begin = add_special_tokens(tokenizer, first, second)
     assert (ids, segments) == (pair.ids, pair.segment_ids)
     assert ids[begin : begin + len(second)] == second
-    assert ids[begin - 1] == tokenizer.sep_id
+    assert ids[begin - 1] == (tokenizer.cls_id if family == "llama" else tokenizer.sep_id)
 
 
 def test_texts_that_cannot_be_encoded() -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from bert_keras.errors import ArtifactError
 from bert_keras.tokenizers import encoding
-from bert_keras.tokenizers.encoding import ALBERT, BERT, ROBERTA, kept_lengths, pad
+from bert_keras.tokenizers.encoding import ALBERT, BERT, MPNET, ROBERTA, kept_lengths, pad
 
 
 def test_cuts_as_the_engine_does():
@@ -52,17 +52,19 @@ PAIR = [
     {"Sequence": {"id": "A", "type_id": 0}},
     {"SpecialToken": {"id": "</s>", "type_id": 0}},
     {"Sequence": {"id": "B", "type_id": 1}},
+    {"SpecialToken": {"id": "</s>", "type_id": 1}},
 ]
 
 
-@pytest.mark.parametrize("expected", [BERT, ALBERT, ROBERTA])
+@pytest.mark.parametrize("expected", [BERT, ALBERT, ROBERTA, MPNET])
 def test_found_by_the_vocabulary(expected: encoding.Scheme):
-    places = "RobertaProcessing" if expected is ROBERTA else "BertProcessing"
+    places = "RobertaProcessing" if expected in (ROBERTA, MPNET) else "BertProcessing"
+    family = MPNET if expected is MPNET else None
     vocabulary = ["a", *expected.special_tokens]
-    assert encoding.find_scheme(PATH, vocabulary, {}, {"type": places}) == expected
+    assert encoding.find_scheme(PATH, vocabulary, {}, {"type": places}, family) == expected
     processors = [{"type": "ByteLevel"}, {"type": places}]
     sequence = {"type": "Sequence", "processors": processors}
-    assert encoding.find_scheme(PATH, vocabulary, {}, sequence) == expected
+    assert encoding.find_scheme(PATH, vocabulary, {}, sequence, family) == expected
 
 
 def test_what_is_told_comes_first():
@@ -82,8 +84,49 @@ def test_places_of_a_template():
     assert found.num_added(1) == 2
     assert found.num_added(2) == 3
     assert ROBERTA.num_added(2) == 4
-    for unknown in ({"type": "TemplateProcessing", "pair": PAIR[:2]}, {"type": "Other"}):
+    for unknown in (
+        {"type": "TemplateProcessing", "pair": PAIR[:2]},
+        {"type": "TemplateProcessing", "pair": [PAIR[1], PAIR[3]]},
+        {"type": "Other"},
+    ):
         assert encoding.find_scheme(PATH, vocabulary, {}, unknown) == ROBERTA
+        assert encoding.stated_tokens(unknown | {"pair": [PAIR[1], PAIR[3]]}) == {}
+        found = encoding.find_scheme(PATH, vocabulary, {}, unknown, MPNET)
+        assert encoding.places(found) == encoding.places(MPNET)
+
+
+def test_places_of_llama():
+    """The token of the start may also precede the second text."""
+    pair = [*PAIR[:3], PAIR[0], *PAIR[3:]]
+    template = {"type": "TemplateProcessing", "single": PAIR[:3], "pair": pair}
+    found = encoding.find_scheme(PATH, ROBERTA.special_tokens, {}, template)
+    assert (found.separators, found.cls_before_second, found.num_added(2)) == (1, True, 4)
+    assert encoding.stated_tokens(template) == {"cls": "<s>", "sep": "</s>"}
+    roberta = {"type": "RobertaProcessing", "cls": ["[C]", 1], "sep": ["[S]", 2]}
+    sequence = {"type": "Sequence", "processors": [{"type": "ByteLevel"}, roberta]}
+    assert encoding.stated_tokens(sequence) == {"cls": "[C]", "sep": "[S]"}
+
+
+@pytest.mark.parametrize(
+    "pair",
+    [
+        PAIR[:4],  # nothing after the second text
+        PAIR[1:],  # nothing before the first
+        [*PAIR[:2], *PAIR[3:]],  # nothing between them
+        [*PAIR[:3], PAIR[0], PAIR[2], *PAIR[3:]],
+        [PAIR[0], *PAIR],
+    ],
+)
+def test_places_that_are_not_supported(pair: list):
+    template = {"type": "TemplateProcessing", "single": PAIR[:3], "pair": pair}
+    with pytest.raises(ArtifactError, match=r"vocab.json: special tokens .* '<s> A </s>' and"):
+        encoding.find_scheme(PATH, ROBERTA.special_tokens, {}, template)
+
+
+def test_a_text_without_an_end_is_not_supported():
+    template = {"type": "TemplateProcessing", "single": PAIR[:2], "pair": PAIR}
+    with pytest.raises(ArtifactError, match=r"Received: '<s> A' and '<s> A </s> B </s>'"):
+        encoding.find_scheme(PATH, ROBERTA.special_tokens, {}, template)
 
 
 def test_a_missing_token_is_named():

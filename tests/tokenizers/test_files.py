@@ -184,10 +184,19 @@ def test_two_vocabularies_in_a_folder(tokenizer, tmp_path):
         Tokenizer.from_preset(tmp_path)
 
 
-def test_other_special_tokens_need_an_engine(tmp_path):
-    (tmp_path / "vocab.txt").write_text(SPECIALS + "<s>\n", encoding="utf-8")
+def test_other_special_tokens_than_berts(transformers, tmp_path):
+    """A vocab.txt whose settings state other special tokens is read with these."""
+    tokens = {"cls_token": "<s>", "mask_token": {"content": "<m>", "lstrip": False}}
+    pieces = "\n".join((*VOCABULARY, "<s>", "<m>"))
+    (tmp_path / "vocab.txt").write_text(pieces, encoding="utf-8")
     (tmp_path / "tokenizer_config.json").write_text(json.dumps({"cls_token": "<s>"}))
-    with pytest.raises(ArtifactError, match="other special tokens than BERT's"):
+    (tmp_path / "special_tokens_map.json").write_text(json.dumps(tokens))
+    ours = Tokenizer.from_preset(tmp_path)
+    theirs = transformers.BertTokenizer.from_pretrained(tmp_path, mask_token="<m>")
+    for pair in ("hello", "Want <s> <m>UNwantéd [CLS]"):
+        assert ours.encode("the <m> world", pair).ids == theirs("the <m> world", pair)["input_ids"]
+    (tmp_path / "vocab.txt").write_text(SPECIALS, encoding="utf-8")
+    with pytest.raises(ArtifactError, match=r"vocab.txt: no cls and no mask token"):
         Tokenizer.from_preset(tmp_path)
 
 

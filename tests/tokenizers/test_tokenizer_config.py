@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from bert_keras.errors import ArtifactError
-from bert_keras.tokenizers import Tokenizer, tokenizer_config
+from bert_keras.tokenizers import Tokenizer
 from bert_keras.tokenizers.tokenizer_config import (
     IRRELEVANT,
     KNOWN_KEYS,
@@ -18,8 +18,7 @@ from bert_keras.tokenizers.tokenizer_config import (
     REQUIRED,
     TokenizerConfig,
 )
-from bert_keras.tokenizers.vocabulary import SPECIAL_TOKENS, vocabulary_text
-from tests.tokenizers.samples import VOCABULARY
+from bert_keras.tokenizers.vocabulary import SPECIAL_TOKENS
 
 
 def test_nothing_there(tmp_path):
@@ -62,6 +61,10 @@ _THEIRS: dict[str, dict[str, Any]] = {
     "RobertaTokenizer": {"vocab": _BYTES, "merges": [("a", "b")]},
     "XLMRobertaTokenizer": {"vocab": _XLM},
     "AlbertTokenizer": {"vocab": _ALBERT},
+    **{name: {"vocab": _XLM} for name in ("CamembertTokenizer", "DebertaV2Tokenizer")},
+    "RemBertTokenizer": {"vocab": _ALBERT},
+    "MPNetTokenizer": {"vocab": {**_BYTES, "[UNK]": len(_BYTES)}},
+    "DebertaTokenizer": {"vocab": {**_PIECES, "ab": len(_PIECES)}, "merges": [("a", "b")]},
 }
 
 
@@ -131,8 +134,10 @@ def test_an_unknown_key_and_code_of_the_folders_own_are_warned_of(tmp_path: Path
     with pytest.warns(UserWarning, match=message) as warned:
         Tokenizer.from_preset(folder)
     assert len(warned) == 1
+    auto_map = {"AutoTokenizer": ["x.X", None]}
     with pytest.warns(UserWarning, match="auto_map names code .* never run"):
-        Tokenizer.from_preset(_folder(tmp_path, auto_map={"AutoTokenizer": ["x.X", None]}))
+        Tokenizer.from_preset(_folder(tmp_path, auto_map=auto_map))
+    Tokenizer.from_preset(_folder(tmp_path, auto_map=auto_map, tokenizer_class="BertTokenizer"))
 
 
 @pytest.mark.parametrize("place", ["tokenizer_config.json", "config.json"])
@@ -159,60 +164,3 @@ def test_a_tokenizer_json_that_is_empty(tmp_path: Path) -> None:
     (tmp_path / "tokenizer.json").write_text("{}")
     with pytest.raises(ArtifactError, match=r"tokenizer.json: empty: \{\}\. Remove it"):
         Tokenizer.from_preset(tmp_path)
-
-
-# === Tokenizers of exported TensorFlow Hub encoders: their options are stored, not guessed ===
-
-
-def write(folder: Path, tokenizer: Tokenizer, **changes: Any) -> Path:
-    """Write the tokenizer's files of an exported encoder."""
-    content = vocabulary_text(tokenizer.vocabulary)
-    values: dict[str, Any] = {key: {} for key in ("options", "config", "variables")}
-    told = tokenizer_config.describe(tokenizer, content)
-    told = {name: value for name, value in (told | changes).items() if value != "absent"}
-    values |= {"format": 1, "class": "BertEncoder", "tokenizer": told}
-    for name in (tokenizer_config.FILE, tokenizer_config.VOCABULARY):
-        (folder / name).parent.mkdir(parents=True)
-    (folder / tokenizer_config.FILE).write_text(json.dumps(values))
-    (folder / tokenizer_config.VOCABULARY).write_bytes(content)
-    return folder
-
-
-@pytest.mark.parametrize(
-    "switches",
-    [{}, {"lowercase": False}, {"lowercase": True, "strip_accents": False, "split_cjk": False}],
-)
-def test_same_tokenizer(switches: dict[str, bool], tmp_path: Path) -> None:
-    """A tokenizer is restored with its options.
-
-    The words of this vocabulary are all lower-case, so that a guess would be `lowercase=True`.
-    """
-    expected = Tokenizer(VOCABULARY, **switches)
-    write(tmp_path / "module" / "encoder", expected)
-    for folder in (tmp_path / "module", tmp_path / "module" / "encoder"):
-        assert Tokenizer.from_preset(folder) == expected
-    given = Tokenizer.from_preset(tmp_path / "module", lowercase=True)
-    assert given.lowercase
-
-
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"lowercase": 1}, r"lowercase must be true or false\. Received: 1"),
-        ({"split_cjk": "absent"}, r"`tokenizer` must have the keys .*split_cjk.*\. Take the whole"),
-        ({"more": 1}, r"`tokenizer` must have the keys"),
-        ({"vocabulary_sha256": "0" * 64}, r"vocab\.txt: not the vocabulary that was exported"),
-        ({"vocabulary_sha256": None}, r"vocab\.txt: not the vocabulary that was exported"),
-    ],
-)
-def test_contradictions_are_refused(changes: dict[str, Any], message: str, tmp_path: Path) -> None:
-    write(tmp_path / "encoder", Tokenizer(VOCABULARY), **changes)
-    with pytest.raises(ArtifactError, match=message):
-        Tokenizer.from_preset(tmp_path / "encoder")
-
-
-def test_a_missing_vocabulary_is_named(tmp_path: Path) -> None:
-    write(tmp_path / "encoder", Tokenizer(VOCABULARY))
-    (tmp_path / "encoder" / tokenizer_config.VOCABULARY).unlink()
-    with pytest.raises(ArtifactError, match=r"assets/vocab\.txt: no such file"):
-        Tokenizer.from_preset(tmp_path / "encoder")
