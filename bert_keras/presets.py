@@ -81,6 +81,49 @@ def _electra(
     )
 
 
+def _mpnet() -> BertConfig:
+    """Return the config of MPNet-base: learned positions, and buckets of distances beside them."""
+    return _bert(30_527, num_layers=12, hidden_size=768).replace(
+        num_segments=0,
+        position_offset=2,
+        attention_positions="buckets",
+        position_buckets=32,
+        layer_norm_epsilon=1e-5,
+        family="mpnet",
+    )
+
+
+def _modernbert(num_layers: int, hidden_size: int, intermediate_size: int) -> BertConfig:
+    """Return a ModernBERT config: local layers but for every third one, and rotary positions."""
+    return BertConfig(
+        vocab_size=50_368,
+        num_layers=num_layers,
+        hidden_size=hidden_size,
+        num_heads=hidden_size // 64,
+        intermediate_size=intermediate_size,
+        max_positions=8192,
+        num_segments=0,
+        position_embedding="none",
+        attention_positions="rotary",
+        rotary_base=160_000.0,
+        local_rotary_base=10_000.0,
+        window=64,
+        global_every=3,
+        block="pre_norm",
+        first_norm=False,
+        norm_bias=False,
+        layer_norm_epsilon=1e-5,
+        gated=True,
+        attention_bias=False,
+        intermediate_bias=False,
+        output_bias=False,
+        pooler=False,
+        dropout=0.0,
+        attention_dropout=0.0,
+        family="modernbert",
+    )
+
+
 # Name -> (config, repository of the published weights on the Hugging Face hub).
 _PUBLISHED: dict[str, tuple[BertConfig, str]] = {
     # Turc et al., 2019 ("Well-Read Students Learn Better"), the compact models.
@@ -139,6 +182,19 @@ _PUBLISHED: dict[str, tuple[BertConfig, str]] = {
         _roberta(250_002, num_layers=24, hidden_size=1024).replace(family="xlm_roberta"),
         "FacebookAI/xlm-roberta-large",
     ),
+    # Martin et al., 2020; Baevski et al., 2022; Song et al., 2020.
+    "camembert_base": (
+        _roberta(32_005, num_layers=12, hidden_size=768).replace(family="camembert"),
+        "almanach/camembert-base",
+    ),
+    "data2vec_text_base": (
+        _roberta(50_265, num_layers=12, hidden_size=768).replace(family="data2vec_text"),
+        "facebook/data2vec-text-base",
+    ),
+    "mpnet_base": (_mpnet(), "microsoft/mpnet-base"),
+    # Warner et al., 2024, Table 4.
+    "modernbert_base": (_modernbert(22, 768, 1152), "answerdotai/ModernBERT-base"),
+    "modernbert_large": (_modernbert(28, 1024, 2624), "answerdotai/ModernBERT-large"),
     # Sanh et al., 2019.
     "distilbert_base_uncased": (_distilbert(_UNCASED), "distilbert/distilbert-base-uncased"),
     "distilbert_base_cased": (_distilbert(_CASED), "distilbert/distilbert-base-cased"),

@@ -109,7 +109,8 @@ def test_every_name_stands_for_a_repository():
     """Each preset has a repository of its own, owned by the authors of the model."""
     assert HANDLES.keys() == PRESETS.keys()
     assert len(set(HANDLES.values())) == len(HANDLES)
-    authors = "google|google-bert|FacebookAI|distilbert|albert"
+    authors = "google|google-bert|FacebookAI|distilbert|albert|almanach|facebook"
+    authors += "|microsoft|answerdotai"
     for handle in HANDLES.values():
         assert re.fullmatch(rf"hf://(?:{authors})/[\w.-]+", handle)
     # The repositories of Turc et al. contain the sizes in their names.

@@ -14,7 +14,6 @@ from bert_keras.layers.positions import (
     DistanceVectors,
     LinearBias,
     RotaryAngles,
-    WindowMask,
 )
 from bert_keras.layers.saved_model_layer import SavedModelLayer
 from bert_keras.layers.some_tokens import FirstToken, TokensOf
@@ -48,7 +47,6 @@ __all__ = [
     "TokensAt",
     "TokensOf",
     "TransformerBlock",
-    "WindowMask",
     "log_likelihood",
     "to_be_filled",
 ]

@@ -1,4 +1,4 @@
-"""Multi-head self-attention (Vaswani et al., 2017), and scores of relative positions."""
+"""Multi-head self-attention (Vaswani et al., 2017)."""
 
 from __future__ import annotations
 
@@ -14,86 +14,17 @@ from bert_keras.layers.core import (
     seeded_dropout,
     truncated_normal,
 )
+from bert_keras.layers.local_attention import (
+    band_mask,
+    has_bands,
+    key_bands,
+    out_of_bands,
+    query_bands,
+    window_mask,
+)
 from bert_keras.layers.positions import biases_at, distance_rows, distances, rotated, rows_at
+from bert_keras.layers.relative_positions import RELATIVE
 from bert_keras.layers.serialization import SerializableLayer, build_once
-
-
-@keras.saving.register_keras_serializable(package="bert_keras")
-class RelativeKey(SerializableLayer):
-    """Relative positions: a learned vector for every distance, multiplied with queries like a key.
-
-    Shaw et al., 2018, §3.2; "method 2" of Huang et al., 2020. Axes as in `SelfAttention`.
-
-    Args:
-        max_positions: length of the longest sequence; distances go from 1 - max_positions to
-            max_positions - 1.
-        head_size: K, the width of a head.
-        initializer_range: standard deviation of the initial table.
-    """
-
-    def __init__(
-        self, max_positions: int, head_size: int, initializer_range: float = 0.02, **kwargs
-    ):
-        super().__init__(**kwargs)
-        self.max_positions = max_positions
-        self.head_size = head_size
-        self.initializer_range = initializer_range
-
-    def build(self, query_shape, key_shape=None):
-        self.embeddings = self.add_weight(
-            shape=(2 * self.max_positions - 1, self.head_size),
-            initializer=truncated_normal(self.initializer_range),
-            name="embeddings",
-        )
-        self.built = True
-
-    def call(self, query, key):
-        """Return the scores of distances.
-
-        Args:
-            query: BTNK.
-            key: BSNK.
-
-        Returns:
-            BNTS, to be added to the scores of keys before these are scaled.
-        """
-        return ops.einsum("BTNK,TSK->BNTS", query, self._vectors(query, key))
-
-    def compute_output_shape(self, query_shape, key_shape):
-        batch, length, heads, _ = query_shape
-        return (batch, heads, length, key_shape[1])
-
-    def _vectors(self, query, key):
-        """Return the vector of the distance between each query and each key: TSK."""
-        positions_T = ops.arange(ops.shape(query)[1], dtype="int32")
-        positions_S = ops.arange(ops.shape(key)[1], dtype="int32")
-        rows_TS = positions_T[:, None] - positions_S[None, :] + self.max_positions - 1
-        return ops.cast(ops.take(self.embeddings, rows_TS, axis=0), self.compute_dtype)
-
-
-@keras.saving.register_keras_serializable(package="bert_keras")
-class RelativeKeyQuery(RelativeKey):
-    """`RelativeKey` whose vectors are multiplied with keys too ("method 4"; Huang et al., 2020)."""
-
-    def call(self, query, key):
-        """Return the scores of distances, with queries and with keys.
-
-        Args:
-            query: BTNK.
-            key: BSNK.
-
-        Returns:
-            BNTS, to be added to the scores of keys before these are scaled.
-        """
-        vectors_TSK = self._vectors(query, key)
-        by_query = ops.einsum("BTNK,TSK->BNTS", query, vectors_TSK)
-        return by_query + ops.einsum("BSNK,TSK->BNTS", key, vectors_TSK)
-
-
-RELATIVE = {"relative_key": RelativeKey, "relative_key_query": RelativeKeyQuery}
-
-
-# === Self-attention ===
 
 
 @keras.saving.register_keras_serializable(package="bert_keras")
@@ -200,6 +131,8 @@ class SelfAttention(SerializableLayer):
         seed=None,
         positions=None,
         query_places=None,
+        window=None,
+        example_ids=None,
     ):
         """Compute self-attention.
 
@@ -212,18 +145,36 @@ class SelfAttention(SerializableLayer):
                 for `x`. With relative positions they must be the first tokens of `x`.
             seed: seed of the dropout, a value of its `next_seed`; None to draw one.
             positions: what the kind of positions of this layer reads; see the constructor.
-            query_places: int32 [batch, queries], places of `queries` in `x`, for such positions.
+            query_places: int32 [batch, queries], places of `queries` in `x`, for such positions and
+                for a window.
+            window: number of tokens to each side that a token attends to; None for all. The mask is
+                [batch, length] then.
+            example_ids: int32 [batch, length], the example of each token in packed rows, in place
+                of the mask of a window.
 
         Returns:
             [batch, queries, hidden_size].
         """
-        heads = self._heads(x, queries, positions, query_places)
-        query_BTNK, key_BSNK = heads
+        query_BTNK, key_BSNK = self._heads(x, queries, positions, query_places)
         value_BSNK = self._for_all_heads(self._split(self.value(x), self.key_value_heads))
+        length, in_bands = x.shape[1], False
+        if window is not None:
+            ids, is_packed = (padding_mask, False) if example_ids is None else (example_ids, True)
+            in_bands = queries is None and self._adds_nothing and has_bands(length, window)
+            if in_bands:
+                query_BTNK = query_bands(query_BTNK, window)
+                key_BSNK, value_BSNK = (key_bands(each, window) for each in (key_BSNK, value_BSNK))
+                padding_mask = band_mask(ids, window, is_packed=is_packed)
+            else:
+                padding_mask = window_mask(
+                    ids, window, is_packed=is_packed, query_places=query_places
+                )
         # [B, 1, T, S]. T is 1 for a padding mask, which is the same for all queries.
         mask = None if padding_mask is None else kernels.over_heads(padding_mask)
         if (training and self.dropout.rate) or not kernels.has_fused_attention(self.compute_dtype):
-            probabilities_BNTS = self._probabilities(*heads, positions, query_places, mask)
+            probabilities_BNTS = self._probabilities(
+                query_BTNK, key_BSNK, positions, query_places, mask
+            )
             probabilities_BNTS = self.dropout(probabilities_BNTS, training=training, seed=seed)
             context_BTNK = ops.einsum("BNTS,BSNK->BTNK", probabilities_BNTS, value_BSNK)
         else:
@@ -234,13 +185,17 @@ class SelfAttention(SerializableLayer):
             context_BTNK = kernels.fused_attention(
                 query_BTNK, key_BSNK, value_BSNK, bias=bias_BNTS, mask=mask
             )
+        if in_bands:
+            context_BTNK = out_of_bands(context_BTNK, length)
         return self.output_projection(kernels.merge_heads(context_BTNK))
 
-    def probabilities(self, x, padding_mask=None, positions=None):
+    def probabilities(self, x, padding_mask=None, positions=None, window=None):
         """Return attention probabilities without dropout: [batch, num_heads, length, length].
 
         See `call` for the arguments.
         """
+        if window is not None:
+            padding_mask = window_mask(padding_mask, window, is_packed=False)
         query_BTNK, key_BSNK = self._heads(x, None, positions, None)
         mask = None if padding_mask is None else kernels.over_heads(padding_mask)
         return self._probabilities(query_BTNK, key_BSNK, positions, None, mask)
@@ -252,6 +207,11 @@ class SelfAttention(SerializableLayer):
     def _scale(self) -> float:
         """Factor of the scores, one over the square root of K (Vaswani et al., 2017, §3.2.1)."""
         return self.head_size**-0.5
+
+    @property
+    def _adds_nothing(self) -> bool:
+        """True where positions add nothing to the scores."""
+        return self.distance is None and self.positions in ("none", "rotary", "rotary_interleaved")
 
     @property
     def _is_disentangled(self) -> bool:
@@ -353,16 +313,16 @@ class AttentionProbabilities(SerializableLayer):
             build_once(layer, x_shape)
         self.built = True
 
-    def call(self, x, padding_mask=None, positions=None):
+    def call(self, x, padding_mask=None, positions=None, window=None):
         """[batch, length, hidden_size] -> [batch, num_heads, length, length].
 
-        See `SelfAttention.call` for the mask and the positions.
+        See `SelfAttention.call` for the mask, the positions and the window.
         """
         if self.layer_norm is not None:
             x = self.layer_norm(x)
-        return self.attention.probabilities(x, padding_mask, positions)
+        return self.attention.probabilities(x, padding_mask, positions, window)
 
-    def compute_output_spec(self, x, padding_mask=None, positions=None):
+    def compute_output_spec(self, x, padding_mask=None, positions=None, window=None):
         batch, length, _ = x.shape
         shape = (batch, self.attention.num_heads, length, length)
         return keras.KerasTensor(shape, dtype=self.compute_dtype)

@@ -97,7 +97,7 @@ def is_prepared(layer: FastCall, inputs: tuple[Any, ...], options: dict[str, Any
         if value is not None and not is_ready_tensor(value, dtype):
             return False
     for value in options.values():
-        is_option = value is None or value is True or value is False
+        is_option = value is None or type(value) in (bool, int)
         if not is_option and not is_ready_tensor(value, dtype):
             return False
     return True

@@ -278,35 +278,7 @@ def distance_rows(distances_TS, *, span: int, max_distance: int, buckets: int):
     return ops.clip(rows + span, 0, 2 * span - 1)
 
 
-# === Windows ===
-
-
-@keras.saving.register_keras_serializable(package="bert_keras")
-class WindowMask(SerializableLayer):
-    """Attention mask of local layers: tokens attend to near ones alone (Beltagy et al., 2020).
-
-    Args:
-        window: number of tokens to each side that a token attends to.
-    """
-
-    def __init__(self, window: int, **kwargs):
-        super().__init__(**kwargs)
-        self.window = window
-
-    def call(self, mask):
-        """Return where a token attends to a key: bool [B, L, L].
-
-        Args:
-            mask: [B, L], 1 for real tokens; or [B, L, L], 1 where a token may attend to a key.
-        """
-        mask = ops.cast(mask, "bool")
-        near_LL = ops.absolute(distances(mask[:, 0] if len(mask.shape) == 3 else mask))
-        mask_BTS = mask[:, None] if len(mask.shape) == 2 else mask
-        return ops.logical_and(mask_BTS, (near_LL <= self.window)[None])
-
-    def compute_output_spec(self, mask):
-        batch, length = mask.shape[:2]
-        return keras.KerasTensor((batch, length, length), dtype="bool")
+# === Some queries ===
 
 
 def rows_at(x, places):

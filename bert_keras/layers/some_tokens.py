@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import keras
 from keras import ops
 
@@ -9,6 +11,11 @@ from bert_keras.layers.core import freeze_with
 from bert_keras.layers.packing import tokens_at
 from bert_keras.layers.serialization import SerializableLayer, build_once
 from bert_keras.layers.transformer_block import TransformerBlock
+
+
+def _given(**options: Any) -> dict[str, Any]:
+    """Return the options that are not None, by name."""
+    return {name: value for name, value in options.items() if value is not None}
 
 
 class _SomeTokens(SerializableLayer):
@@ -32,17 +39,23 @@ class _SomeTokens(SerializableLayer):
 class FirstToken(_SomeTokens):
     """Outputs of a `TransformerBlock` for the first token, [CLS], only."""
 
-    def call(self, x, padding_mask=None, training=None, positions=None):
-        """[batch, length, hidden_size] -> [batch, 1, hidden_size]."""
+    def call(
+        self, x, padding_mask=None, training=None, positions=None, window=None, example_ids=None
+    ):
+        """[batch, length, hidden_size] -> [batch, 1, hidden_size].
+
+        See `SelfAttention.call` for the last three arguments.
+        """
         if padding_mask is not None and len(padding_mask.shape) == 3:
             padding_mask = padding_mask[:, :1]
-        options = {}
-        if positions is not None:
-            zeros = ops.zeros((ops.shape(x)[0], 1), dtype="int32")
-            options = {"positions": positions, "query_places": zeros}
-        return self.block(x, padding_mask, training=training, queries=x[:, :1], **options)
+        attention = _given(positions=positions, window=window, example_ids=example_ids)
+        if attention:
+            attention["query_places"] = ops.zeros((ops.shape(x)[0], 1), dtype="int32")
+        return self.block(x, padding_mask, training=training, queries=x[:, :1], **attention)
 
-    def compute_output_spec(self, x, padding_mask=None, training=None, positions=None):
+    def compute_output_spec(
+        self, x, padding_mask=None, training=None, positions=None, window=None, example_ids=None
+    ):
         return keras.KerasTensor((x.shape[0], 1, x.shape[2]), dtype=self.compute_dtype)
 
 
@@ -69,6 +82,8 @@ class TokensOf(_SomeTokens):
         first_places=None,
         training=None,
         positions=None,
+        window=None,
+        example_ids=None,
     ):
         """Apply the block.
 
@@ -79,7 +94,9 @@ class TokensOf(_SomeTokens):
             first_places: [batch, examples], where each example of a row begins; None where a row is
                 one example.
             training: whether dropout is active.
-            positions: as in `SelfAttention.call`.
+            positions: as in `SelfAttention.call`, and so are the next two.
+            window: tokens to each side.
+            example_ids: examples of the tokens.
 
         Returns:
             [batch, tokens, hidden_size]. With `first` a tuple of this and the vectors of [CLS],
@@ -91,12 +108,11 @@ class TokensOf(_SomeTokens):
         else:
             if padding_mask is not None and len(padding_mask.shape) == 3:
                 padding_mask = self._gather(padding_mask, places, first_places)
-            options = {}
-            if positions is not None:
-                query_places = self._all_places(places, first_places)
-                options = {"positions": positions, "query_places": query_places}
+            attention = _given(positions=positions, window=window, example_ids=example_ids)
+            if attention:
+                attention["query_places"] = self._all_places(places, first_places)
             queries = self._gather(x, places, first_places)
-            outputs = self.block(x, padding_mask, training=training, queries=queries, **options)
+            outputs = self.block(x, padding_mask, training=training, queries=queries, **attention)
         if not self.first:
             return outputs
         count = 1 if first_places is None else ops.shape(first_places)[1]
@@ -131,6 +147,8 @@ class TokensOf(_SomeTokens):
         first_places=None,
         training=None,
         positions=None,
+        window=None,
+        example_ids=None,
     ):
         batch, _, width = x.shape
         outputs = keras.KerasTensor((*places.shape, width), dtype=self.compute_dtype)

@@ -242,6 +242,8 @@ class TransformerBlock(SerializableLayer):
         queries=None,
         positions=None,
         query_places=None,
+        window=None,
+        example_ids=None,
     ):
         """Apply the block.
 
@@ -253,12 +255,20 @@ class TransformerBlock(SerializableLayer):
                 all tokens of `x`.
             positions: as in `SelfAttention.call`.
             query_places: int32 [batch, queries], places of `queries` in `x`.
+            window: as in `SelfAttention.call`.
+            example_ids: as in `SelfAttention.call`.
 
         Returns:
             [batch, queries, hidden_size].
         """
         # Seeds are drawn before, so that both computations of a checkpoint drop the same numbers.
         seeds = self._seeds() if training else (None,) * 4
+        attention = {
+            "padding_mask": padding_mask,
+            "query_places": query_places,
+            "window": window,
+            "example_ids": example_ids,
+        }
         # What may have a gradient is an argument of the recomputed function.
         names = ("x", "queries", "positions")
         values = zip(names, (x, queries, positions), strict=True)
@@ -267,7 +277,7 @@ class TransformerBlock(SerializableLayer):
         def outputs(*arguments):
             """Return the outputs for the tensors of `tensors`."""
             given = dict(zip(tensors, arguments, strict=True))
-            return self._outputs(padding_mask, training, query_places, seeds, **given)
+            return self._outputs(training, seeds, attention, **given)
 
         if training and self.checkpoints_gradients:
             return kernels.recomputed(outputs)(*tensors.values())
@@ -280,13 +290,9 @@ class TransformerBlock(SerializableLayer):
         inner = self.feedforward.dropout
         return first, second, third, None if inner is None else inner.next_seed()
 
-    def _outputs(
-        self, padding_mask, training, query_places, seeds, *, x, queries=None, positions=None
-    ):
-        """Compute the block with drawn seeds; the other arguments are those of `call`."""
-        attended = self._attended(
-            x, padding_mask, training, queries, positions, query_places, seeds
-        )
+    def _outputs(self, training, seeds, attention, *, x, queries=None, positions=None):
+        """Compute the block with drawn seeds and other arguments of the attention, by name."""
+        attended = self._attended(x, training, seeds, attention, queries, positions)
         x = (x if queries is None else queries) + attended
         x = self._normed(x, training)
         out = self._fed_forward(x, training, seeds)
@@ -298,16 +304,15 @@ class TransformerBlock(SerializableLayer):
             return x
         return self.attention_layer_norm(x, training=training)
 
-    def _attended(self, x, padding_mask, training, queries, positions, query_places, seeds):
+    def _attended(self, x, training, seeds, attention, queries, positions):
         """Return the attention of some tokens to `x`, after dropout."""
         attended = self.attention(
             x,
-            padding_mask,
             training=training,
-            queries=queries,
             seed=seeds[0],
+            queries=queries,
             positions=positions,
-            query_places=query_places,
+            **attention,
         )
         return self.attention_dropout(attended, training=training, seed=seeds[1])
 
@@ -330,15 +335,11 @@ class PreNormBlock(TransformerBlock):
         """The normalisation before the attention; None where its input is not normalised."""
         return self.attention_layer_norm
 
-    def _outputs(
-        self, padding_mask, training, query_places, seeds, *, x, queries=None, positions=None
-    ):
-        """Compute the block with drawn seeds; the other arguments are those of `call`."""
+    def _outputs(self, training, seeds, attention, *, x, queries=None, positions=None):
+        """Compute the block with drawn seeds and other arguments of the attention, by name."""
         normed = self._normed(x, training)
         normed_queries = None if queries is None else self._normed(queries, training)
-        attended = self._attended(
-            normed, padding_mask, training, normed_queries, positions, query_places, seeds
-        )
+        attended = self._attended(normed, training, seeds, attention, normed_queries, positions)
         x = (x if queries is None else queries) + attended
         normed = self.feedforward_layer_norm(x, training=training)
         return x + self._fed_forward(normed, training, seeds)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import keras
@@ -10,7 +10,7 @@ import keras
 from bert_keras import features
 from bert_keras.config import BertConfig
 from bert_keras.config_checks import DISENTANGLED, ROTARY
-from bert_keras.layers import BucketBias, DistanceVectors, LinearBias, RotaryAngles, WindowMask
+from bert_keras.layers import BucketBias, DistanceVectors, ExampleMask, LinearBias, RotaryAngles
 
 
 class AttentionContext(NamedTuple):
@@ -19,20 +19,20 @@ class AttentionContext(NamedTuple):
     Attributes:
         mask: mask of global layers, [B, L]; of packed rows [B, L, L].
         positions: positions of global layers; see `SelfAttention`. None where there are none.
-        local_mask: mask of layers with a window, [B, L, L]; None without such layers.
-        local_positions: positions of these layers.
+        local_mask: padding mask of layers with a window, [B, L]; None for packed rows.
+        local_options: the other arguments of these layers; see `SelfAttention.call`.
     """
 
     mask: Any
     positions: Any = None
     local_mask: Any = None
-    local_positions: Any = None
+    local_options: Mapping[str, Any] = {}
 
     def of(self, is_local: bool) -> tuple[Any, dict[str, Any]]:
-        """Return the mask of a layer, and the argument `positions` where it has such."""
-        mask = self.local_mask if is_local else self.mask
-        positions = self.local_positions if is_local else self.positions
-        return mask, {} if positions is None else {"positions": positions}
+        """Return the mask of a layer, and its other arguments by name."""
+        if is_local:
+            return self.local_mask, dict(self.local_options)
+        return self.mask, {} if self.positions is None else {"positions": self.positions}
 
 
 def position_layers(config: BertConfig, policy: keras.DTypePolicy) -> list[keras.Layer]:
@@ -79,29 +79,28 @@ def position_layers(config: BertConfig, policy: keras.DTypePolicy) -> list[keras
 
 
 def attention_context(
-    layers: Sequence[keras.Layer],
-    token_ids: Any,
-    mask: Any,
-    position_ids: Any,
-    config: BertConfig,
+    layers: Sequence[keras.Layer], inputs: Mapping[str, Any], config: BertConfig
 ) -> AttentionContext:
     """Return what the blocks share, for symbolic tensors.
 
     Args:
         layers: the layers of `position_layers`.
-        token_ids: [B, L], for the length alone.
-        mask: mask of global layers.
-        position_ids: int32 [B, L], where each token is in its example; None for 0, 1, 2 and so on.
-            Only rotary positions read them. Distances within an example are the same in its row,
-            and tokens of different examples do not attend to each other.
+        inputs: those of the encoder or of packed rows, by name. Rotary positions read the positions
+            of tokens in their examples. Distances within an example are the same in its row, and
+            tokens of different examples do not attend to each other.
         config: the config of the encoder.
     """
+    padding_mask = inputs.get(features.PADDING_MASK)
+    example_ids = inputs.get(features.EXAMPLE_IDS)
+    token_ids = inputs.get(features.TOKEN_IDS, padding_mask)
+    mask = padding_mask
+    if example_ids is not None:
+        mask = ExampleMask(name="example_mask")(example_ids)
+    position_ids = inputs.get(features.POSITION_IDS)
     is_rotary = config.attention_positions in ROTARY and position_ids is not None
     options = {features.POSITION_IDS: position_ids} if is_rotary else {}
     positions = [layer(token_ids, **options) for layer in layers]
     first, last = (positions[0], positions[-1]) if positions else (None, None)
-    if not any(map(config.is_local, range(config.num_layers))):
-        return AttentionContext(mask, first)
-    assert config.window is not None
-    local_mask = WindowMask(config.window, name="window_mask")(mask)
-    return AttentionContext(mask, first, local_mask, last)
+    local = {"window": config.window, "positions": last, "example_ids": example_ids}
+    given = {name: value for name, value in local.items() if value is not None}
+    return AttentionContext(mask, first, padding_mask, given)

@@ -12,7 +12,6 @@ from bert_keras.config import BertConfig
 from bert_keras.layers import (
     AttentionProbabilities,
     BertEmbeddings,
-    ExampleMask,
     FirstToken,
     Pooler,
     PreNormBlock,
@@ -203,8 +202,8 @@ class EncoderLayers(NamedTuple):
                 probabilities_of = AttentionProbabilities(
                     block.attention, block.norm_before_attention, name=f"attentions_{index}"
                 )
-                mask, positions = context.of(config.is_local(index))
-                probabilities.append(probabilities_of(block_input, mask, **positions))
+                mask, options = context.of(config.is_local(index))
+                probabilities.append(probabilities_of(block_input, mask, **options))
             states.append(x)
         states[-1] = self._normed(x)
         outputs = self._last_outputs(states[-1])
@@ -274,23 +273,15 @@ class EncoderLayers(NamedTuple):
             mask: padding mask, [B, L].
             config: the config of the encoder.
         """
-        context = attention_context(self.positions, mask, mask, None, config)
+        context = attention_context(self.positions, {features.PADDING_MASK: mask}, config)
         return self._normed(self._apply(config.num_layers - 1, x, context, config))
 
     def _embedded(self, inputs: dict, config: BertConfig) -> tuple[Any, AttentionContext]:
-        """Return the embeddings, [B, L, D], and what the blocks share.
-
-        The mask is the padding mask, [B, L]; of packed rows [B, L, L], so that each token attends
-        to its own example alone.
-        """
+        """Return the embeddings, [B, L, D], and what the blocks share."""
         token_ids, position_ids = inputs[features.TOKEN_IDS], inputs.get(features.POSITION_IDS)
         segment_ids = inputs.get(features.SEGMENT_IDS)
         x = self.embeddings(token_ids, segment_ids, position_ids=position_ids)
-        if position_ids is None:
-            mask = inputs[features.PADDING_MASK]
-        else:
-            mask = ExampleMask(name="example_mask")(inputs[features.EXAMPLE_IDS])
-        return x, attention_context(self.positions, token_ids, mask, position_ids, config)
+        return x, attention_context(self.positions, inputs, config)
 
     def _before_last(self, inputs: dict, config: BertConfig) -> tuple[Any, AttentionContext]:
         """Return the input of the last block, [B, L, D], and what the blocks share."""

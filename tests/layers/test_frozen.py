@@ -13,11 +13,11 @@ from keras.src.saving import object_registration
 
 from bert_keras import layers
 from bert_keras.layers import BertEmbeddings, SelfAttention, TransformerBlock, core
-from bert_keras.layers.attention import RelativeKey, RelativeKeyQuery
 from bert_keras.layers.core import LayerNorm
 from bert_keras.layers.embeddings import FixedTable
 from bert_keras.layers.heads import MaskedVectors
 from bert_keras.layers.normalization import RMSNorm
+from bert_keras.layers.relative_positions import RelativeKey, RelativeKeyQuery
 from tests import contracts
 
 # Shapes of the inputs without the batch axis.
@@ -102,7 +102,7 @@ WITHOUT_WEIGHTS = {
         "SentencePooling",
         "SplitChoices",
     ),
-    *("TokenReplacement", "TokensAt", "WindowMask", "_Forward"),
+    *("TokenReplacement", "TokensAt", "_Forward"),
 }
 # These layers are tested in test_saved_model_layer.py, test_embeddings.py and test_distiller.py.
 ELSEWHERE = {"SavedModelLayer", "FixedTable", "_Fixed"}

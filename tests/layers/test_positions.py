@@ -14,7 +14,6 @@ from bert_keras.layers import (
     DistanceVectors,
     LinearBias,
     RotaryAngles,
-    WindowMask,
     positions,
 )
 from tests import contracts
@@ -96,17 +95,6 @@ def test_rows_of_distances() -> None:
     np.testing.assert_array_equal(numpy(plain), [4, 5, 6, 7, 7, 7, 2, 1, 0])
 
 
-def test_windows_of_padded_and_of_packed_rows() -> None:
-    mask = np.array([[1, 1, 1, 0]], "int32")
-    found = numpy(WindowMask(1)(mask))
-    expected = [[1, 1, 0, 0], [1, 1, 1, 0], [0, 1, 1, 0], [0, 0, 1, 0]]
-    np.testing.assert_array_equal(found[0], np.array(expected, bool))
-    packed = np.kron(np.eye(2), np.ones((2, 2)))[None] == 1
-    found = numpy(WindowMask(1)(packed))
-    np.testing.assert_array_equal(found, packed)
-    np.testing.assert_array_equal(numpy(WindowMask(0)(packed))[0], np.eye(4, dtype=bool))
-
-
 def test_rows_and_biases_at_places() -> None:
     x = np.arange(24, dtype="float32").reshape(2, 4, 3)
     places = np.array([[3, 0], [1, 1]], "int32")
@@ -122,6 +110,6 @@ def test_rows_and_biases_at_places() -> None:
 
 def test_a_file_of_a_layer_opens(tmp_path: Path) -> None:
     """The arguments are in the config."""
-    for layer in (RotaryAngles(4, 50.0), LinearBias(3), WindowMask(2), BucketBias(2, 8, 6, 0.1)):
+    for layer in (RotaryAngles(4, 50.0), LinearBias(3), BucketBias(2, 8, 6, 0.1)):
         again = type(layer).from_config(layer.get_config())
         assert again.get_config() == layer.get_config()

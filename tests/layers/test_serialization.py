@@ -16,12 +16,12 @@ import pytest
 
 from bert_keras import features, layers, models
 from bert_keras.layers import core
-from bert_keras.layers.attention import RelativeKey, RelativeKeyQuery
 from bert_keras.layers.core import LayerNorm, seeded_dropout
 from bert_keras.layers.crf import _Forward
 from bert_keras.layers.embeddings import FixedTable, sinusoids
 from bert_keras.layers.heads import MaskedVectors
 from bert_keras.layers.normalization import RMSNorm
+from bert_keras.layers.relative_positions import RelativeKey, RelativeKeyQuery
 from bert_keras.layers.serialization import SerializableLayer
 from bert_keras.layers.state import get_state, layers_by_name
 from bert_keras.models import BertEncoder, Task
@@ -148,7 +148,6 @@ LAYERS: dict[str, tuple[Callable[[], Any], tuple[np.ndarray, ...]]] = {
     "PreNormBlock": (_pre_norm_block, (X, MASK)),
     "RMSNorm": (lambda: RMSNorm(1e-3), (X,)),
     "RotaryAngles": (lambda: layers.RotaryAngles(4, 50.0), (TOKENS, TOKENS)),
-    "WindowMask": (lambda: layers.WindowMask(2), (MASK,)),
     "ReversibleEmbedding": (lambda: core.ReversibleEmbedding(50, 4), (TOKENS,)),
     "Dropout": (lambda: seeded_dropout(0.2, "dropout", "float32"), (X,)),
     "SelfAttention": (

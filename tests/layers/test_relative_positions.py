@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from bert_keras.layers.attention import RELATIVE, RelativeKey
+from bert_keras.layers.relative_positions import RELATIVE, RelativeKey
 from tests import contracts
 from tests.contracts import numpy
 
