@@ -14,7 +14,9 @@ from bert_keras.layers import state, to_be_filled
 from bert_keras.layers.state import assign_copy
 
 NEW_ROWS = ("mean", "normal")
-_TABLE, _BIAS = "embeddings/token/embeddings", f"{features.MLM}/bias"
+# The token table, and the matrix of an MLM head that has one of its own.
+_TABLES = ("embeddings/token/embeddings", f"{features.MLM}/embeddings")
+_BIAS = f"{features.MLM}/bias"
 
 NewRows = Literal["mean", "normal"]
 
@@ -70,7 +72,7 @@ class ResizesVocabulary:
         old = {weight.path: weight for weight in model.weights}
         for weight in resized.weights:
             values = old[weight.path]
-            if weight.path == _TABLE:
+            if weight.path in _TABLES:
                 values = _rows(values, config, new_rows, seed)
             elif weight.path == _BIAS:
                 values = _bias(values, config, new_rows)
