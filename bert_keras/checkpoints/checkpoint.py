@@ -269,7 +269,7 @@ class Checkpoint(abc.ABC):
         unused = {
             name
             for name in source.shapes
-            if name in names.redundant
+            if not names.has_use(name)
             or any(begins(path, allow_unused) for path in names.owners(name))
         }
         expected = {spec.tensor: spec.shape for spec in specs}
@@ -357,6 +357,7 @@ def _sizes(config: BertConfig) -> list[Any]:
         "token": config.vocab_size,
         "position": config.position_rows,
         "segment": config.num_segments,
+        "task": config.num_tasks,
     }
     shapes = {
         f"embeddings/{name}/embeddings": (n, config.table_size) for name, n in rows.items() if n

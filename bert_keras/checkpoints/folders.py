@@ -109,8 +109,8 @@ def _save_folder(model: BertEncoder | Task, directory: Path) -> None:
     class_name, options = type(model).__name__, model.options
     family = hugging_face.family_for(encoder.config, class_name, options)
     has_head = bool(model.head_layers)
-    names = hugging_face.name_map(family, prefixed=has_head)
-    specs = names.tensor_specs(plain_weights(model))
+    weights = plain_weights(model)
+    specs = hugging_face.tensor_specs(family, encoder.config, weights, prefixed=has_head)
     state = get_state(model)
     streaming.check([*specs, *hugging_face_folder.state_specs(model, state)])
     config = hugging_face.write_config(encoder.config, class_name, options)

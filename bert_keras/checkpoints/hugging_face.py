@@ -6,15 +6,17 @@ The tables of names are in `hugging_face_names`.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from bert_keras import features
 from bert_keras.checkpoints.hugging_face_config import config_values, round_trips
-from bert_keras.checkpoints.hugging_face_family import Family, task_format
+from bert_keras.checkpoints.hugging_face_family import OF_ENCODER, Family, task_format
 from bert_keras.checkpoints.hugging_face_names import FAMILIES, NATIVE
-from bert_keras.checkpoints.name_mapping import LeafRule, NameMap
+from bert_keras.checkpoints.name_mapping import LeafRule, NameMap, TensorSpec
 from bert_keras.checkpoints.wrapped_names import COUNTER
 from bert_keras.config import BertConfig
 from bert_keras.errors import ArtifactError
@@ -26,7 +28,7 @@ _OURS = {"crf": False, "representation": "last"}
 # Options of ELECTRA's multiple-choice head, with the only values that our head supports.
 _SUMMARY = {"summary_type": "first", "summary_use_proj": True, "summary_activation": "gelu"}
 # Options of the hidden layer of a head, with their defaults.
-_HIDDEN = {"hidden_activation": None, "hidden_norm": False, "hidden_bias": True}
+_HIDDEN = {"hidden_activation": None, "hidden_norm": False, "hidden_bias": True, "tied": True}
 # Their ways to read the tokens of a text -> ours.
 _POOLINGS = {"cls": "cls", "bos": "cls", "mean": "mean", "late": "late"}
 _PROBLEMS = {
@@ -57,6 +59,10 @@ def write_head_options(
         values[key] = options["dropout"]
     if family.pooling and task_format(class_name).reads_text_vector:
         values[family.pooling] = options.get("pooling", "cls")
+    if family.hidden_dropout_key and options.get("hidden_dropout") is not None:
+        values[family.hidden_dropout_key] = options["hidden_dropout"]
+    if family.mlm_width and options.get("width") is not None:
+        values[family.mlm_width] = options["width"]
     return values
 
 
@@ -88,8 +94,10 @@ def family_head(class_name: str, config: BertConfig) -> dict[str, Any]:
     """
     family, task = FAMILIES[config.family], task_format(class_name)
     if task.is_mlm:
-        return {} if family.hidden_bias else {"hidden_bias": False}
+        plain = {"hidden_bias": family.hidden_bias, "tied": family.mlm_tied}
+        return {name: value for name, value in plain.items() if not value}
     activation = family.hidden_activation.get(class_name)
+    activation = config.activation if activation == OF_ENCODER else activation
     if activation is None and not task.reads_text_vector:
         return {}
     options: dict[str, Any] = {"hidden_activation": activation}
@@ -146,9 +154,14 @@ def read_head_options(
     options: dict[str, Any] = {}
     if task.is_mlm and family.mlm_activation not in (None, config.activation):
         options["activation"] = family.mlm_activation
+    if task.is_mlm and family.mlm_width is not None:
+        options["width"] = values.get(family.mlm_width, family.defaults[family.mlm_width])
     if task.has_pair_loss:
         options["loss"] = "nsp" if "nsp/dense" in family.heads else "sop"
     options |= family_head(class_name, config)
+    if family.hidden_dropout_key and "hidden_dropout" in options:
+        rate = values.get(family.hidden_dropout_key)
+        options |= {} if rate is None else {"hidden_dropout": rate}
     if family.pooling and task.reads_text_vector:
         pooling = pooling_of(values, family, path)
         options |= {} if pooling == "cls" else {"pooling": pooling}
@@ -239,22 +252,64 @@ HEADS = tuple(sorted({path.partition("/")[0] for rows in _HEAD_ROWS for path in 
 _OLD_NAMES = {"LayerNorm.gamma": "LayerNorm.weight", "LayerNorm.beta": "LayerNorm.bias"}
 
 
-def name_map(family: Family, *, prefixed: bool) -> NameMap:
+def name_map(family: Family, *, prefixed: bool, num_heads: int = 1) -> NameMap:
     """Return the names of the tensors of a family.
 
     Args:
         family: names of the family's layers.
         prefixed: whether the encoder's tensors begin with the family's prefix, such as "bert.".
             They do in files of a model with a head.
+        num_heads: number of heads of the encoder, for tensors that store several layers by head.
     """
     heads = dict.fromkeys(HEADS, "")
     prefix = family.prefix if prefixed else ""
     return NameMap(
         {**family.encoder, **family.heads, **_VECTOR_LAYERS},
         _LEAVES,
+        whole={path: LeafRule(name) for path, name in family.whole.items()},
         prefixes={**heads, "": prefix},
-        redundant=[COUNTER, *(start + name for name in family.redundant for start in {"", prefix})],
+        redundant=[
+            COUNTER,
+            *(
+                start + name
+                for name in (*family.redundant, *family.computed)
+                for start in {"", prefix}
+            ),
+        ],
+        unread=family.unread,
+        interleaved=family.interleaved,
+        num_heads=num_heads,
     )
+
+
+class ComputedTensor(NamedTuple):
+    """Tensor that follows from a config, with the attributes of a Keras variable."""
+
+    path: str
+    shape: tuple[int, ...]
+    dtype: str
+    value: np.ndarray
+
+
+def tensor_specs(
+    family: Family, config: BertConfig, variables: Iterable[Any], *, prefixed: bool
+) -> list[TensorSpec]:
+    """Return the tensors to write: those that store variables, and those that the family computes.
+
+    Args:
+        family: names of the family's layers.
+        config: config of the encoder.
+        variables: variables of the model.
+        prefixed: see `name_map`.
+    """
+    names = name_map(family, prefixed=prefixed, num_heads=config.num_heads)
+    specs = names.tensor_specs(variables)
+    for name, compute in family.computed.items():
+        name = (family.prefix if prefixed else "") + name
+        values = compute(config)
+        tensor = ComputedTensor(name, values.shape, str(values.dtype), values)
+        specs.append(TensorSpec(tensor, name, LeafRule(name)))
+    return specs
 
 
 def current_name(tensor: str) -> str:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from bert_keras.checkpoints import hugging_face_names
 from bert_keras.checkpoints.hugging_face_family import Family
 from bert_keras.checkpoints.hugging_face_names import FAMILIES
+from bert_keras.checkpoints.tensors import Tensors
 from bert_keras.config import BertConfig
 from bert_keras.config_checks import MOST
 from bert_keras.errors import ArtifactError
@@ -34,14 +35,39 @@ def family_of(values: Mapping[str, Any], path: Path) -> str:
     Raises:
         ArtifactError: if `model_type` is not known.
     """
-    for name, family in FAMILIES.items():
-        if values.get("model_type") in family.model_types:
-            return name
-    known = ", ".join(kind for family in FAMILIES.values() for kind in family.model_types)
+    name = hugging_face_names.family_name(values)
+    if name is not None:
+        return name
+    kinds = dict.fromkeys(kind for family in FAMILIES.values() for kind in family.model_types)
+    known = ", ".join(kinds)
     raise ArtifactError(
         f"{path}: only these can be opened: {known}. "
         f"Received: model_type={values.get('model_type')!r}"
     )
+
+
+def completed(
+    values: dict[str, Any], path: Path, open_tensors: Callable[[], Tensors]
+) -> dict[str, Any]:
+    """Return the values of a config.json, with those that it does not state but tensors show.
+
+    Args:
+        values: parsed config.json.
+        path: path of the file, for messages.
+        open_tensors: function that opens the weights; it is called only if they can show a value.
+
+    Raises:
+        ArtifactError: if the model is not known, or has no weights.
+    """
+    shown_by = FAMILIES[family_of(values, path)].shown_by
+    if not any(set(shown) - set(values) for shown in shown_by.values()):
+        return values
+    with open_tensors() as source:
+        names = [f".{name}" for name in source.shapes]  # wrappers put more before a name
+    for tensor, shown in shown_by.items():
+        if any(name.endswith(f".{tensor}") for name in names):
+            values = {**shown, **values}
+    return values
 
 
 def read_config(values: Mapping[str, Any], path: Path, *, pooler: bool) -> BertConfig:
@@ -70,6 +96,7 @@ def read_config(values: Mapping[str, Any], path: Path, *, pooler: bool) -> BertC
     ours = {ours: stated[theirs] for ours, theirs in keys.items() if stated[theirs] is not _ABSENT}
     for key, conversion in family.conversions.items():
         ours[key] = conversion.read(ours[key])
+    ours |= _joint_values(values, family, path)
     ours["activation"] = activation(ours["activation"], f"{path}: {keys['activation']}")
     ours = {**ours, "pooler": pooler, **family.fixed, "family": name}
     if family.has_layer_types:
@@ -78,19 +105,51 @@ def read_config(values: Mapping[str, Any], path: Path, *, pooler: bool) -> BertC
         ours["position_offset"] = offset
         if type(ours["max_positions"]) is int:  # else `BertConfig` refuses it
             ours["max_positions"] -= offset
-    if not ours.get("num_segments", 1) and "num_segments" not in family.fixed:
+    must_have_segments = family.defaults.get("type_vocab_size") != 0
+    if (
+        not ours.get("num_segments", 1)
+        and "num_segments" not in family.fixed
+        and must_have_segments
+    ):
         raise ArtifactError(
             f"{path}: not supported: type_vocab_size=0. A {name} needs one segment at least."
         )
     if family.needs_projection and ours["embedding_size"] == ours["hidden_size"]:
         raise ArtifactError(
             f"{path}: not supported: embedding_size=hidden_size={ours['hidden_size']}, where "
-            "ALBERT has a projection that changes no size. Supported: two different sizes"
+            f"the library's {name} has a projection that changes no size. Supported: two "
+            "different sizes"
         )
     try:
-        return BertConfig.from_dict(ours)
+        config = BertConfig.from_dict(ours)
     except ValueError as error:
         raise ArtifactError(f"{path}: {error}") from error
+    for key, same in family.same_as.items():
+        if values.get(key) not in (None, getattr(config, same)):
+            raise ArtifactError(
+                f"{path}: not supported: {key}={values[key]!r:.100}. "
+                f"Supported: {getattr(config, same)}, the encoder's {same}"
+            )
+    return config
+
+
+def _joint_values(values: Mapping[str, Any], family: Family, path: Path) -> dict[str, Any]:
+    """Return our values that several of their values state together.
+
+    Raises:
+        ArtifactError: if this package does not compute what they state.
+    """
+    found: dict[str, Any] = {}
+    for name, conversion in family.joint.items():
+        stated = [_stated(values, key, family) for key in conversion.keys]
+        found[name] = conversion.read(*stated)
+        if found[name] is None:
+            pairs = zip(conversion.keys, stated, strict=True)
+            received = ", ".join(f"{key}={value!r:.100}" for key, value in pairs)
+            raise ArtifactError(
+                f"{path}: not supported: {received}. Supported: {conversion.supported}"
+            )
+    return found
 
 
 def _stated(values: Mapping[str, Any], key: str, family: Family) -> Any:
@@ -118,9 +177,10 @@ def _require(values: Mapping[str, Any], family: Family, path: Path) -> None:
         if found is _ABSENT or found is None:
             continue
         if not any(found is value or found == value for value in accepted):
+            advice = f". {family.advice[key]}" if key in family.advice else ""
             raise ArtifactError(
                 f"{path}: not supported: {key}={found!r:.200}. "
-                f"Supported: {', '.join(map(repr, accepted))}"
+                f"Supported: {', '.join(map(repr, accepted))}{advice}"
             )
 
 
@@ -196,6 +256,9 @@ def config_values(config: BertConfig, class_name: str) -> dict[str, Any]:
             words = {ours: theirs for theirs, ours in reversed(_ACTIVATIONS.items())}
             value = words[value]
         _set_nested(values, theirs, value)
+    for name, conversion in family.joint.items():
+        values |= conversion.write(getattr(config, name))
+    values |= family.selected_by
     for key, accepted in family.required.items():
         if key.partition("/")[0] in values:  # of a nested key, such as the kind of rotation
             _set_nested(values, key, accepted[0])

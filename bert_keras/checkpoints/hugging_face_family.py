@@ -6,6 +6,10 @@ import dataclasses
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
+import numpy as np
+
+from bert_keras.config import BertConfig
+
 EMBEDDINGS = {
     "embeddings/token": "embeddings.word_embeddings",
     "embeddings/segment": "embeddings.token_type_embeddings",
@@ -29,6 +33,17 @@ CLASSIFIERS = {
     "span/output": "qa_outputs",
     "choice/output": "classifier",
 }
+# MLM head of BERT and kin, and the tied weights that old files have a second time.
+PREDICTIONS = {
+    "mlm/dense": "cls.predictions.transform.dense",
+    "mlm/layer_norm": "cls.predictions.transform.LayerNorm",
+    "mlm": "cls.predictions",
+}
+SECOND_NAMES = (
+    "embeddings.position_ids",
+    "cls.predictions.decoder.weight",
+    "cls.predictions.decoder.bias",
+)
 # RoBERTa and ELECTRA classify a text with a dense layer in the head, not with the pooler.
 DEEP_LABEL = {"label/dense": "classifier.dense", "label/output": "classifier.out_proj"}
 
@@ -130,6 +145,27 @@ class Conversion(NamedTuple):
     write: Callable[[Any], Any]
 
 
+class JointConversion(NamedTuple):
+    """Translation of one of our values that several of their values state together.
+
+    Attributes:
+        keys: Hugging Face's keys.
+        read: from their values, in the order of `keys`, to ours.
+        write: from our value to their values by key; keys that say the same may be missing.
+        supported: words on the values that can be read, for messages. `read` returns None for
+            others.
+    """
+
+    keys: tuple[str, ...]
+    read: Callable[..., Any]
+    write: Callable[[Any], Mapping[str, Any]]
+    supported: str
+
+
+# Activation of a hidden layer that is the activation of the encoder.
+OF_ENCODER = "encoder"
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Family:
     """Hugging Face's names for one model family.
@@ -145,7 +181,18 @@ class Family:
         constants: our config key -> Hugging Face's key, for keys with a default.
         defaults: Hugging Face's key -> its value if a config does not state it.
         fixed: our config key -> its value in every model of the family.
+        whole: path of our variable -> name of its tensor, where that does not follow from `encoder`.
+        interleaved: names in `encoder` of several layers whose parts alternate by head in the tensor.
+        computed: names of tensors that follow from the config -> their values. They are written
+            for other libraries, and not read.
+        unread: beginnings of the names of tensors of heads that this package lacks.
+        shown_by: name of a tensor -> config values that it shows where a config.json states none.
+        selected_by: values of a config.json by which a family differs from another one of the same
+            `model_types`. They are written.
         conversions: our config key -> translation of its value, where the two differ.
+        joint: our config key -> translation of a value that several of their keys state.
+        same_as: Hugging Face's key -> our attribute whose value it must have.
+        advice: Hugging Face's key -> sentence for a refused value of it.
         aliases: Hugging Face's key -> its earlier names, which are read where it is missing. Parts
             of a nested key are separated by "/".
         required: Hugging Face's key -> values that compute what this package computes. Any other
@@ -158,13 +205,17 @@ class Family:
         has_layer_types: whether the config lists for each layer whether its attention is local.
         pad_token_id: value that is written.
         redundant: tensors without content of their own: buffers and second names of tied weights.
-        hidden_activation: our class -> activation of the hidden layer in its head. A class that is
-            not in it uses the pooler instead.
+        hidden_activation: our class -> activation of the hidden layer in its head, or `OF_ENCODER`.
+            A class that is not in it uses the pooler instead.
         hidden_dropout: dropout rate before that layer; None for the rate of the head.
+        hidden_dropout_key: config key of that rate, whose default is `hidden_dropout`; None if there
+            is no such key.
         hidden_norm: whether that layer is followed by a normalisation, as the encoder has them.
         hidden_bias: whether that layer, and the dense layer of the MLM head, have biases.
         pooling: config key of the way in which a text classifier reads the tokens; None for [CLS].
         mlm_activation: activation of the MLM head; None for the encoder's activation.
+        mlm_tied: whether the output matrix of the MLM head is the token table.
+        mlm_width: config key of the width of the MLM head; None for that of the token table.
         head_dropout: our class -> config key of the dropout rate of its head.
     """
 
@@ -178,7 +229,22 @@ class Family:
     constants: Mapping[str, str] = dataclasses.field(default_factory=lambda: dict(CONSTANTS))
     defaults: Mapping[str, Any] = dataclasses.field(default_factory=lambda: dict(DEFAULTS))
     fixed: Mapping[str, Any] = dataclasses.field(default_factory=dict[str, Any])
+    whole: Mapping[str, str] = dataclasses.field(default_factory=dict[str, str])
+    interleaved: tuple[str, ...] = ()
+    computed: Mapping[str, Callable[[BertConfig], np.ndarray]] = dataclasses.field(
+        default_factory=dict[str, Callable[[BertConfig], np.ndarray]]
+    )
+    unread: tuple[str, ...] = ()
+    shown_by: Mapping[str, Mapping[str, Any]] = dataclasses.field(
+        default_factory=dict[str, Mapping[str, Any]]
+    )
+    selected_by: Mapping[str, Any] = dataclasses.field(default_factory=dict[str, Any])
     conversions: Mapping[str, Conversion] = dataclasses.field(default_factory=dict[str, Conversion])
+    joint: Mapping[str, JointConversion] = dataclasses.field(
+        default_factory=dict[str, JointConversion]
+    )
+    same_as: Mapping[str, str] = dataclasses.field(default_factory=dict[str, str])
+    advice: Mapping[str, str] = dataclasses.field(default_factory=dict[str, str])
     aliases: Mapping[str, tuple[str, ...]] = dataclasses.field(
         default_factory=dict[str, tuple[str, ...]]
     )
@@ -193,10 +259,13 @@ class Family:
     redundant: tuple[str, ...] = ("embeddings.position_ids",)
     hidden_activation: Mapping[str, str] = dataclasses.field(default_factory=dict[str, str])
     hidden_dropout: float | None = None
+    hidden_dropout_key: str | None = None
     hidden_norm: bool = False
     hidden_bias: bool = True
     pooling: str | None = None
     mlm_activation: str | None = None
+    mlm_tied: bool = True
+    mlm_width: str | None = None
     head_dropout: Mapping[str, str] = dataclasses.field(
         default_factory=lambda: dict.fromkeys(CLASSIFYING, "classifier_dropout")
     )

@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any
 
 import keras
-import numpy as np
 
 from bert_keras import file_io
 from bert_keras.checkpoints import (
@@ -31,7 +30,7 @@ from bert_keras.checkpoints import (
 )
 from bert_keras.checkpoints import manifest as manifests
 from bert_keras.checkpoints.checkpoint import Checkpoint, Shapes, is_task
-from bert_keras.checkpoints.hugging_face_config import family_of, read_config
+from bert_keras.checkpoints.hugging_face_config import completed, family_of, read_config
 from bert_keras.checkpoints.hugging_face_family import Family, task_format
 from bert_keras.checkpoints.hugging_face_names import (
     CLASS_OF_HEADS,
@@ -115,17 +114,12 @@ def restore_state(model: keras.Model, state: Mapping[str, Any], directory: Path)
         tensors.check(path, file.shapes, expected)
         for spec in streaming.with_progress(kept, f"reading {path}"):
             values = file.read(spec.tensor)
-            whole = values.dtype.kind in "iu", np.dtype(_numpy(spec.variable.dtype)).kind in "iu"
-            if whole[0] != whole[1]:
+            if (values.dtype.kind in "iu") != ("int" in str(spec.variable.dtype)):
                 raise ArtifactError(
                     f"{path}: {spec.tensor}: expected {spec.variable.dtype}. "
                     f"Received: {values.dtype}. {COPY_AGAIN}"
                 )
             spec.variable.assign(values)
-
-
-def _numpy(dtype: str) -> str:
-    return "float32" if dtype == "bfloat16" else dtype
 
 
 def _adapters(state: Mapping[str, Any]) -> dict[str, Any]:
@@ -255,8 +249,7 @@ class Folder(Checkpoint):
 
     def source(self, *, verify: bool = False) -> tensors.Tensors:
         """Open the weights, and those of dense layers in folders of sentence-transformers."""
-        options: dict[str, Any] = {"allow_pickle": self.allow_pickle, "variant": self.variant}
-        opened = weight_files.open_folder(self._transformer, hugging_face.current_name, **options)
+        opened = self._open_weights()
         path = opened.path
         if self.manifest is None:
             table = f"{self._theirs.encoder['embeddings/token']}.weight"
@@ -293,7 +286,7 @@ class Folder(Checkpoint):
                 raise ArtifactError(f"{self.directory / MANIFEST}: {error}") from error
         pooler = f"{self._theirs.encoder.get('pooler/dense')}.weight"
         has_pooler = any(name.endswith(pooler) for name in shapes) or "pooler" in allow_missing
-        return read_config(self.values, self._transformer / CONFIG, pooler=has_pooler)
+        return read_config(self._complete_values, self._transformer / CONFIG, pooler=has_pooler)
 
     def saved_options(
         self, class_name: str, config: BertConfig, shapes: Shapes
@@ -335,7 +328,7 @@ class Folder(Checkpoint):
             written = self.manifest["class"], self.manifest["options"]
             family = hugging_face.family_for(config, *written)
         prefixed = any(name.startswith(family.prefix) for name in shapes)
-        return hugging_face.name_map(family, prefixed=prefixed)
+        return hugging_face.name_map(family, prefixed=prefixed, num_heads=config.num_heads)
 
     def set_state(self, model: Any, *, is_new: bool = False) -> None:
         """Restore the saved state if the model has the saved class and options; else warn.
@@ -360,7 +353,17 @@ class Folder(Checkpoint):
 
     @property
     def _theirs(self) -> Family:
-        return FAMILIES[family_of(self.values, self._transformer / CONFIG)]
+        return FAMILIES[family_of(self._complete_values, self._transformer / CONFIG)]
+
+    @functools.cached_property
+    def _complete_values(self) -> dict[str, Any]:
+        """Parsed config.json, with values that it does not state and tensors show."""
+        return completed(self.values, self._transformer / CONFIG, self._open_weights)
+
+    def _open_weights(self) -> tensors.Tensors:
+        """Open the weights with the current names of old ones."""
+        options: dict[str, Any] = {"allow_pickle": self.allow_pickle, "variant": self.variant}
+        return weight_files.open_folder(self._transformer, hugging_face.current_name, **options)
 
 
 def _check_agreement(manifest: dict[str, Any], values: dict[str, Any], path: Path) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from bert_keras import file_io
+from bert_keras.checkpoints.hugging_face_deberta import DEBERTA_FAMILIES
 from bert_keras.checkpoints.hugging_face_encoders import MORE_FAMILIES, ROBERTA
 from bert_keras.checkpoints.hugging_face_family import (
     BLOCK,
@@ -17,11 +18,14 @@ from bert_keras.checkpoints.hugging_face_family import (
     DEEP_LABEL,
     DEFAULTS,
     EMBEDDINGS,
+    PREDICTIONS,
+    SECOND_NAMES,
     SINUSOIDAL,
     SIZES,
     Family,
     classes_of,
 )
+from bert_keras.checkpoints.hugging_face_pre_norm import PRE_NORM_FAMILIES
 from bert_keras.errors import ArtifactError
 
 # The names of the first PyTorch port are in `hugging_face`.
@@ -32,19 +36,13 @@ FAMILIES = {
         prefix="bert.",
         encoder={**EMBEDDINGS, **BLOCK, "pooler/dense": "pooler.dense"},
         heads={
-            "mlm/dense": "cls.predictions.transform.dense",
-            "mlm/layer_norm": "cls.predictions.transform.LayerNorm",
-            "mlm": "cls.predictions",
+            **PREDICTIONS,
             "nsp/dense": "cls.seq_relationship",
             "sop/dense": "cls.seq_relationship",
             **CLASSIFIERS,
         },
         classes=classes_of("Bert", Pretrainer="ForPreTraining"),
-        redundant=(
-            "embeddings.position_ids",
-            "cls.predictions.decoder.weight",
-            "cls.predictions.decoder.bias",
-        ),
+        redundant=SECOND_NAMES,
     ),
     "roberta": ROBERTA,
     "distilbert": Family(
@@ -172,7 +170,7 @@ FAMILIES = {
     ),
 }
 
-FAMILIES |= MORE_FAMILIES
+FAMILIES |= {**MORE_FAMILIES, **DEBERTA_FAMILIES, **PRE_NORM_FAMILIES}
 
 _BERT, _ELECTRA = FAMILIES["bert"], FAMILIES["electra"]
 # Names for models that no family of Hugging Face has, such as a BERT that shares blocks. They cover
@@ -183,6 +181,7 @@ NATIVE = Family(
     encoder={
         **_ELECTRA.encoder,
         **_BERT.encoder,
+        "embeddings/task": "embeddings.task_type_embeddings",
         "distance_bias/table": "encoder.relative_attention_bias",
         "distance_vectors/table": "encoder.rel_embeddings",
         "distance_vectors/layer_norm": "encoder.LayerNorm",
@@ -308,15 +307,29 @@ def warn_of_hugging_face(values: Mapping[str, Any], path: Path) -> None:
             "compare the outputs.",
             stacklevel=2,
         )
-    for family in FAMILIES.values():
-        if values.get("model_type") in family.model_types:
-            file_io.warn_of_unknown_keys(path, values, known_to(family))
+    if (name := family_name(values)) is not None:
+        file_io.warn_of_unknown_keys(path, values, known_to(FAMILIES[name]))
+
+
+def family_name(values: Mapping[str, Any]) -> str | None:
+    """Return the name of the family that a config.json states; None if it is not known."""
+    kind = values.get("model_type")
+    names = [name for name, family in FAMILIES.items() if kind in family.model_types]
+    # A family that only some values select comes before the others of the same kind.
+    for name in sorted(names, key=lambda name: -len(FAMILIES[name].selected_by)):
+        selected_by = FAMILIES[name].selected_by
+        if all(values.get(key) == value for key, value in selected_by.items()):
+            return name
+    return None
 
 
 def known_to(family: Family) -> set[str]:
     """Return the config.json keys of a family that are read, or known to change no output."""
     known = {*family.sizes.values(), *family.constants.values(), *family.head_dropout.values()}
-    known |= {*family.required, *family.irrelevant, *filter(None, [family.pooling])}
+    known |= {*family.required, *family.irrelevant, *family.same_as, *family.selected_by}
+    known |= {key for values in family.shown_by.values() for key in values}
+    known |= {key for conversion in family.joint.values() for key in conversion.keys}
+    known |= {*filter(None, [family.pooling, family.hidden_dropout_key, family.mlm_width])}
     known |= {name for names in family.aliases.values() for name in names}
     known |= set(_LAYER_TYPES) if family.has_layer_types else set()
     return {key.partition("/")[0] for key in known} | {*_HONOURED, *IRRELEVANT, *REQUIRED}
@@ -328,8 +341,12 @@ def require_known_values(values: Mapping[str, Any], path: Path) -> None:
     Raises:
         ArtifactError: if a key has such a value.
     """
+    name = family_name(values)
+    own = FAMILIES[name].required if name is not None else {}  # has other values for some keys
     for key, accepted in REQUIRED.items():
-        if not any(values.get(key) is value or values.get(key) == value for value in accepted):
+        if key not in own and not any(
+            values.get(key) is value or values.get(key) == value for value in accepted
+        ):
             supported = ", ".join(repr(value) for value in accepted if value is not None)
             raise ArtifactError(
                 f"{path}: not supported: {key}={values[key]!r:.200}, with which the model computes "
