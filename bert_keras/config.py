@@ -77,7 +77,7 @@ class BertConfig:
         num_key_value_heads: number of heads of keys and values, each for as many heads of queries;
             None for `num_heads` (Ainslie et al., 2023).
         attention_bias: whether the four projections of the attention have biases.
-        key_bias: whether that of the keys has one, if the others have (DeBERTa's first version: no).
+        key_bias: whether that of the keys has one, if the others have (first DeBERTa: no).
         intermediate_bias: whether the first dense layers of the feed-forward layers have biases.
         output_bias: whether the last one has.
         layer_norm_epsilon: number that is added to the variance.

@@ -61,6 +61,16 @@ VALUES = {
         position_norm=True,
     ),
     "window": TINY.replace(window=1, global_every=2, global_offset=1, num_layers=3),
+    "rotary_values": TINY.replace(
+        attention_positions="rotary_interleaved", position_embedding="none", rotary_values=True
+    ),
+    "key_bias": TINY.replace(
+        attention_positions="disentangled",
+        max_distance=4,
+        position_embedding="none",
+        key_bias=False,
+    ),
+    "task_table": TINY.replace(num_tasks=3),
     "gated": TINY.replace(
         gated=True, intermediate_bias=False, output_bias=False, intermediate_dropout=0.1
     ),

@@ -32,6 +32,8 @@ def _encode(w: dict[str, np.ndarray], config: BertConfig, x: Mapping[str, Any]) 
     if config.num_segments:
         segments = x.get(features.SEGMENT_IDS, 0 * x[features.TOKEN_IDS])
         hidden = hidden + w["embeddings/segment/embeddings"][segments]
+    if config.num_tasks:
+        hidden = hidden + w["embeddings/task/embeddings"][0]
     if config.embedding_norm:
         hidden = _norm(w, config, "embeddings/layer_norm", hidden)
     if config.table_size != config.hidden_size:
@@ -95,6 +97,7 @@ def _attend(
         if config.is_local(layer) and config.local_rotary_base is not None:
             base = config.local_rotary_base
         query, key = (_turned(each, base, positions) for each in (query, key))
+        value = _turned(value, base, positions) if config.rotary_values else value
     scores = np.einsum("BTNK,BSNK->BNTS", query, key)
     if config.has_relative_positions:
         scores = scores + _distance_scores(w, config, path, query, key)
@@ -214,7 +217,8 @@ def _heads(
         hidden = np.take_along_axis(encoded[features.SEQUENCE_OUTPUT], positions, axis=1)
         hidden = activate(_dense(w, "mlm/dense", hidden))
         hidden = _norm(w, config, "mlm/layer_norm", hidden, kind="layer")
-        logits[features.MLM] = hidden @ w["embeddings/token/embeddings"].T + w["mlm/bias"]
+        table = w.get("mlm/embeddings", w["embeddings/token/embeddings"])
+        logits[features.MLM] = hidden @ table.T + w["mlm/bias"]
     if "rtd/dense/kernel" in w:
         hidden = activate(_dense(w, "rtd/dense", encoded[features.SEQUENCE_OUTPUT]))
         logits[features.RTD] = _dense(w, "rtd/output", hidden)

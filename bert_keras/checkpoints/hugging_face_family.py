@@ -181,8 +181,8 @@ class Family:
         constants: our config key -> Hugging Face's key, for keys with a default.
         defaults: Hugging Face's key -> its value if a config does not state it.
         fixed: our config key -> its value in every model of the family.
-        whole: path of our variable -> name of its tensor, where that does not follow from `encoder`.
-        interleaved: names in `encoder` of several layers whose parts alternate by head in the tensor.
+        whole: path of our variable -> name of its tensor, if that does not follow from `encoder`.
+        interleaved: names in `encoder` of several layers, whose tensor alternates them by head.
         computed: names of tensors that follow from the config -> their values. They are written
             for other libraries, and not read.
         unread: beginnings of the names of tensors of heads that this package lacks.
@@ -208,8 +208,8 @@ class Family:
         hidden_activation: our class -> activation of the hidden layer in its head, or `OF_ENCODER`.
             A class that is not in it uses the pooler instead.
         hidden_dropout: dropout rate before that layer; None for the rate of the head.
-        hidden_dropout_key: config key of that rate, whose default is `hidden_dropout`; None if there
-            is no such key.
+        hidden_dropout_key: config key of that rate, whose default is `hidden_dropout`; None for no
+            key.
         hidden_norm: whether that layer is followed by a normalisation, as the encoder has them.
         hidden_bias: whether that layer, and the dense layer of the MLM head, have biases.
         pooling: config key of the way in which a text classifier reads the tokens; None for [CLS].

@@ -25,7 +25,7 @@ from bert_keras.checkpoints.hugging_face_family import (
     Family,
     classes_of,
 )
-from bert_keras.checkpoints.hugging_face_pre_norm import PRE_NORM_FAMILIES
+from bert_keras.checkpoints.hugging_face_bert_variants import BERT_VARIANTS
 from bert_keras.errors import ArtifactError
 
 # The names of the first PyTorch port are in `hugging_face`.
@@ -170,7 +170,7 @@ FAMILIES = {
     ),
 }
 
-FAMILIES |= {**MORE_FAMILIES, **DEBERTA_FAMILIES, **PRE_NORM_FAMILIES}
+FAMILIES |= {**MORE_FAMILIES, **DEBERTA_FAMILIES, **BERT_VARIANTS}
 
 _BERT, _ELECTRA = FAMILIES["bert"], FAMILIES["electra"]
 # Names for models that no family of Hugging Face has, such as a BERT that shares blocks. They cover

@@ -82,12 +82,6 @@ class MaskedLMHead(SerializableLayer):
         initializer_range: standard deviation of the initial kernel.
         use_bias: whether the dense layer has a bias.
         norm_bias: whether the normalisation has a bias.
-        tied: whether the vectors are multiplied with the token table; False for a matrix of the
-            head's own, [vocab_size, width].
-        width: width of the dense layer; None for that of the token table, which a tied head needs.
-
-    Raises:
-        ValueError: if the head is tied and has another width than the table.
     """
 
     def __init__(
@@ -98,22 +92,13 @@ class MaskedLMHead(SerializableLayer):
         initializer_range: float = 0.02,
         use_bias: bool = True,
         norm_bias: bool = True,
-        tied: bool = True,
-        width: int | None = None,
         **kwargs,
     ):
         super().__init__(**kwargs)
-        self.tied, self.width = tied, width or token_embedding.output_dim
-        if tied and self.width != token_embedding.output_dim:
-            raise ValueError(
-                "A tied MLM head has the width of the token table. Pass tied=False for another "
-                f"one. Received: width={width}, a table of width {token_embedding.output_dim}"
-            )
-        self.initializer_range = initializer_range
         self.token_embedding = token_embedding
         freeze_with(self, token_embedding)
         self.dense = Dense(
-            self.width,
+            token_embedding.output_dim,
             activation=ACTIVATIONS[activation],
             use_bias=use_bias,
             kernel_initializer=truncated_normal(initializer_range),
@@ -132,21 +117,11 @@ class MaskedLMHead(SerializableLayer):
     def build(self, x_shape, mask_positions_shape=None):
         build_once(self.token_embedding, None)
         build_once(self.dense, x_shape)
-        build_once(self.layer_norm, (*x_shape[:-1], self.width))
-        num_rows = self.token_embedding.input_dim
-        self.bias = self.add_weight(shape=(num_rows,), initializer="zeros", name="bias")
-        if not self.tied:
-            self.embeddings = self.add_weight(
-                shape=(num_rows, self.width),
-                initializer=truncated_normal(self.initializer_range),
-                name="embeddings",
-            )
+        build_once(self.layer_norm, (*x_shape[:-1], self.token_embedding.output_dim))
+        self.bias = self.add_weight(
+            shape=(self.token_embedding.input_dim,), initializer="zeros", name="bias"
+        )
         self.built = True
-
-    @property
-    def table(self) -> Any:
-        """Matrix of the output layer, [vocab_size, width]: the token table, or the head's own."""
-        return self.token_embedding.embeddings if self.tied else self.embeddings
 
     def call(self, x, mask_positions=None):
         """Compute the scores.
@@ -160,13 +135,13 @@ class MaskedLMHead(SerializableLayer):
             float32 logits [batch, predictions, vocab_size].
         """
         x = self.vectors(x, mask_positions)
-        if not self.tied or self.token_embedding.quantization_mode is None:
-            return kernels.tied_logits(x, self.table, self.bias)
+        if self.token_embedding.quantization_mode is None:
+            return kernels.tied_logits(x, self.token_embedding.embeddings, self.bias)
         logits = ops.cast(self.token_embedding(x, reverse=True), "float32")
         return logits + ops.cast(self.bias, "float32")
 
     def vectors(self, x, mask_positions=None):
-        """Return the vectors to multiply with `table`: [batch, predictions, width]."""
+        """Return the vectors to multiply with the token table: [batch, predictions, width]."""
         if mask_positions is not None:
             x = tokens_at(x, mask_positions)
         # There are few tokens, for which Keras's operations are as fast in training.
@@ -300,7 +275,7 @@ class ClassificationHead(SerializableLayer):
 
 @keras.saving.register_keras_serializable(package="bert_keras")
 class MaskedVectors(SerializableLayer):
-    """Vectors of a `MaskedLMHead` before they are multiplied with its `table`."""
+    """Vectors of a `MaskedLMHead` before they are multiplied with the token table."""
 
     def __init__(self, head: MaskedLMHead, **kwargs):
         kwargs.setdefault("dtype", head.dtype_policy)
@@ -317,7 +292,7 @@ class MaskedVectors(SerializableLayer):
         return self.head.vectors(x)
 
     def compute_output_spec(self, x):
-        shape = (*x.shape[:-1], self.head.width)
+        shape = (*x.shape[:-1], self.head.token_embedding.output_dim)
         return keras.KerasTensor(shape, dtype=self.compute_dtype)
 
 

@@ -74,18 +74,14 @@ def masked_lm_head(
     activation: str | None = None,
     layer_norm_epsilon: float | None = None,
     hidden_bias: bool = True,
-    tied: bool = True,
-    width: int | None = None,
 ) -> MaskedLMHead:
-    """Make the MLM head for an encoder; a tied one has the encoder's token table as output matrix.
+    """Make the MLM head for an encoder; its output matrix is the encoder's token table.
 
     Args:
         encoder: the encoder.
         activation: activation of the head's dense layer; None for the encoder's.
         layer_norm_epsilon: epsilon of the head's normalisation; None for the encoder's.
         hidden_bias: whether the head's dense layer has a bias.
-        tied: see `MaskedLM`.
-        width: see `MaskedLM`.
     """
     config = encoder.config
     return MaskedLMHead(
@@ -97,8 +93,6 @@ def masked_lm_head(
         initializer_range=config.initializer_range,
         use_bias=hidden_bias,
         norm_bias=config.norm_bias or config.norm != "layer",
-        tied=tied,
-        width=width,
         dtype=encoder.dtype_policy,
         name=features.MLM,
     )
@@ -123,21 +117,14 @@ class MaskedLM(MaskMethods, Task):
     Output: {"mlm": float32 logits [batch, predictions, vocab_size]}.
 
     Args:
-        encoder: the encoder; its token table is also the matrix of a tied output layer.
+        encoder: the encoder; its token table is also the matrix of the output layer.
         activation: activation of the head; None for the encoder's (RoBERTa and ELECTRA always have
             "gelu").
         layer_norm_epsilon: epsilon of the head's normalisation; None for the encoder's (KerasHub
             always has 1e-5).
         hidden_bias: whether the head's dense layer has a bias (ModernBERT: no).
-        tied: whether the output layer shares the token table; False for a matrix of its own
-            (RemBERT).
-        width: width of the head's dense layer; None for that of the token table. Only a head that
-            is not tied has another one (RemBERT: 1,664).
         name: name of the Keras model.
         tokenizer: the tokenizer of the encoder; None for a task that takes features alone.
-
-    Raises:
-        ValueError: a tied head of another width than the table.
     """
 
     head_layers = (features.MLM,)
@@ -152,13 +139,11 @@ class MaskedLM(MaskMethods, Task):
         activation: str | None = None,
         layer_norm_epsilon: float | None = None,
         hidden_bias: bool = True,
-        tied: bool = True,
-        width: int | None = None,
         name: str = "masked_lm",
         tokenizer: Tokenizer | None = None,
     ):
         # === Layers ===
-        head = masked_lm_head(encoder, activation, layer_norm_epsilon, hidden_bias, tied, width)
+        head = masked_lm_head(encoder, activation, layer_norm_epsilon, hidden_bias)
         # === Functional model ===
         inputs = task_inputs(encoder)
         outputs = _outputs(encoder, inputs, head)
@@ -168,8 +153,6 @@ class MaskedLM(MaskMethods, Task):
         }
         if not hidden_bias:
             options["hidden_bias"] = False
-        if not tied:
-            options |= {"tied": False, "width": head.width}
         super().__init__(encoder, inputs, outputs, options=options, name=name, tokenizer=tokenizer)
         self.mlm = head
 

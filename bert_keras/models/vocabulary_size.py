@@ -14,9 +14,7 @@ from bert_keras.layers import state, to_be_filled
 from bert_keras.layers.state import assign_copy
 
 NEW_ROWS = ("mean", "normal")
-# The token table, and the matrix of an MLM head that has one of its own.
-_TABLES = ("embeddings/token/embeddings", f"{features.MLM}/embeddings")
-_BIAS = f"{features.MLM}/bias"
+_TABLE, _BIAS = "embeddings/token/embeddings", f"{features.MLM}/bias"
 
 NewRows = Literal["mean", "normal"]
 
@@ -72,7 +70,7 @@ class ResizesVocabulary:
         old = {weight.path: weight for weight in model.weights}
         for weight in resized.weights:
             values = old[weight.path]
-            if weight.path in _TABLES:
+            if weight.path == _TABLE:
                 values = _rows(values, config, new_rows, seed)
             elif weight.path == _BIAS:
                 values = _bias(values, config, new_rows)

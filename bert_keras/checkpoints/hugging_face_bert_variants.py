@@ -64,7 +64,7 @@ _TASKS = JointConversion(
     "use_task_id=True or False",
 )
 
-PRE_NORM_FAMILIES = {
+BERT_VARIANTS = {
     "ernie": Family(
         model_types=("ernie",),
         prefix="ernie.",
