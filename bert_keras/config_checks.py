@@ -9,6 +9,7 @@ from typing import Any
 FAMILIES = (
     *("bert", "roberta", "distilbert", "albert", "electra"),
     *("xlm_roberta", "camembert", "data2vec_text", "mpnet", "modernbert"),
+    *("nomic_bert", "gte", "jina_embeddings_v3", "eurobert", "ultrabert"),
 )
 POSITION_EMBEDDINGS = ("absolute", "sinusoidal", "relative_key", "relative_key_query", "none")
 ROTARY = ("rotary", "rotary_interleaved")

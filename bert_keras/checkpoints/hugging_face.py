@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from bert_keras import features
-from bert_keras.checkpoints.hugging_face_config import config_values, round_trips
+from bert_keras.checkpoints.hugging_face_config import config_values, round_trips, stated_value
 from bert_keras.checkpoints.hugging_face_family import Family, task_format
 from bert_keras.checkpoints.hugging_face_names import FAMILIES, NATIVE
 from bert_keras.checkpoints.name_mapping import LeafRule, NameMap
@@ -27,8 +27,8 @@ _OURS = {"crf": False, "representation": "last"}
 _SUMMARY = {"summary_type": "first", "summary_use_proj": True, "summary_activation": "gelu"}
 # Options of the hidden layer of a head, with their defaults.
 _HIDDEN = {"hidden_activation": None, "hidden_norm": False, "hidden_bias": True}
-# Their ways to read the tokens of a text -> ours.
-_POOLINGS = {"cls": "cls", "bos": "cls", "mean": "mean", "late": "late"}
+# Options of the MLM head, with those of BERT's.
+_MLM = {"hidden_norm": True, "hidden_bias": True, "output_bias": True}
 _PROBLEMS = {
     "single_label": "single_label_classification",
     "multi_label": "multi_label_classification",
@@ -55,8 +55,14 @@ def write_head_options(
     key = family.head_dropout.get(class_name)
     if key and options.get("dropout") is not None:
         values[key] = options["dropout"]
-    if family.pooling and task_format(class_name).reads_text_vector:
-        values[family.pooling] = options.get("pooling", "cls")
+    task = task_format(class_name)
+    if family.pooling and task.reads_text_vector:
+        values[family.pooling] = family.poolings[options.get("pooling", "cls")]
+    tied = options.get("tied", True)
+    if task.is_mlm and tied != family.defaults.get("tie_word_embeddings", True):
+        values["tie_word_embeddings"] = tied
+    if family.mlm_inner_size and task.is_mlm:
+        values[family.mlm_inner_size] = options["hidden_sizes"][0]
     return values
 
 
@@ -67,13 +73,14 @@ def pooling_of(values: Mapping[str, Any], family: Family, path: Path) -> str:
         ArtifactError: if it is not known.
     """
     assert family.pooling is not None
-    theirs = values.get(family.pooling) or family.defaults[family.pooling]
-    if theirs not in _POOLINGS:
-        raise ArtifactError(
-            f"{path}: not supported: {family.pooling}={theirs!r:.100}. "
-            f"Supported: {', '.join(_POOLINGS)}"
-        )
-    return _POOLINGS[theirs]
+    stated = stated_value(values, family.pooling, family)
+    for ours, theirs in family.poolings.items():
+        if theirs == stated:
+            return ours
+    raise ArtifactError(
+        f"{path}: not supported: {family.pooling}={stated!r:.100}. "
+        f"Supported: {', '.join(family.poolings.values())}"
+    )
 
 
 def family_head(class_name: str, config: BertConfig) -> dict[str, Any]:
@@ -88,7 +95,7 @@ def family_head(class_name: str, config: BertConfig) -> dict[str, Any]:
     """
     family, task = FAMILIES[config.family], task_format(class_name)
     if task.is_mlm:
-        return {} if family.hidden_bias else {"hidden_bias": False}
+        return _mlm_head(family, config)
     activation = family.hidden_activation.get(class_name)
     if activation is None and not task.reads_text_vector:
         return {}
@@ -102,6 +109,20 @@ def family_head(class_name: str, config: BertConfig) -> dict[str, Any]:
     return options
 
 
+def _mlm_head(family: Family, config: BertConfig) -> dict[str, Any]:
+    """Return the options of `MaskedLM` in which a family's head differs from BERT's."""
+    options: dict[str, Any] = {} if family.hidden_bias else {"hidden_bias": False}
+    options |= family.mlm_head
+    if family.mlm_bias and not getattr(config, family.mlm_bias):
+        options["output_bias"] = False
+    if family.may_be_untied and not family.defaults.get("tie_word_embeddings", True):
+        options["tied"] = False
+    if family.mlm_inner_size:
+        inner = family.defaults[family.mlm_inner_size]
+        options["hidden_sizes"] = [inner, config.hidden_size]
+    return options
+
+
 def needs_pooler(class_name: str, config: BertConfig) -> bool:
     """Return whether a head of this class needs a pooler that the encoder lacks."""
     task = task_format(class_name)
@@ -109,6 +130,8 @@ def needs_pooler(class_name: str, config: BertConfig) -> bool:
         return False
     if task.has_pair_loss:
         return True
+    if FAMILIES[config.family].new_pooling != "cls":
+        return False
     return task.reads_text_vector and (family_head(class_name, config)["hidden_activation"] is None)
 
 
@@ -118,6 +141,9 @@ def new_head_options(class_name: str, config: BertConfig) -> dict[str, Any]:
     If that head needs a pooler and the encoder has none, a tanh layer in the head replaces it.
     """
     options = family_head(class_name, config)
+    pooling = FAMILIES[config.family].new_pooling
+    if pooling != "cls" and task_format(class_name).reads_text_vector:
+        options["pooling"] = pooling
     return options | ({"hidden_activation": "tanh"} if needs_pooler(class_name, config) else {})
 
 
@@ -149,10 +175,12 @@ def read_head_options(
     if task.has_pair_loss:
         options["loss"] = "nsp" if "nsp/dense" in family.heads else "sop"
     options |= family_head(class_name, config)
+    if task.is_mlm:
+        options |= _stated_mlm_head(values, family, config)
     if family.pooling and task.reads_text_vector:
         pooling = pooling_of(values, family, path)
         options |= {} if pooling == "cls" else {"pooling": pooling}
-    if task.has_summary:
+    if task.has_summary and class_name in family.classes:
         for key, value in _SUMMARY.items():
             if values.get(key, value) != value:
                 received = f"{key}={values[key]!r:.100}"
@@ -169,6 +197,19 @@ def read_head_options(
         options["num_classes"] = len(options["labels"])
         if task.is_text_classifier and values.get("problem_type") is not None:
             options["problem"] = _problem(values["problem_type"], path)
+    return options
+
+
+def _stated_mlm_head(
+    values: Mapping[str, Any], family: Family, config: BertConfig
+) -> dict[str, Any]:
+    """Return the options of `MaskedLM` that a config states."""
+    options: dict[str, Any] = {}
+    if family.may_be_untied:
+        options["tied"] = stated_value(values, "tie_word_embeddings", family)
+    if family.mlm_inner_size:
+        inner = stated_value(values, family.mlm_inner_size, family)
+        options["hidden_sizes"] = [inner, config.hidden_size]
     return options
 
 
@@ -257,8 +298,16 @@ def name_map(family: Family, *, prefixed: bool) -> NameMap:
     )
 
 
-def current_name(tensor: str) -> str:
-    """Return the current name of a tensor that may come from an old file."""
+def current_name(tensor: str, family: Family | None = None) -> str:
+    """Return the current name of a tensor that may come from an old file.
+
+    Args:
+        tensor: name in the file.
+        family: family of the model, if it is known.
+    """
+    for other in family.other_prefixes if family is not None else ():
+        if tensor.startswith(other):
+            tensor = family.prefix + tensor.removeprefix(other)
     for old, current in _OLD_NAMES.items():
         if tensor.endswith(old):
             return tensor.removesuffix(old) + current
@@ -302,10 +351,20 @@ def family_for(config: BertConfig, class_name: str, options: Mapping[str, Any]) 
         epsilon = options.get("layer_norm_epsilon") or config.layer_norm_epsilon
         fits = fits and mlm == (family.mlm_activation or config.activation)
         fits = fits and epsilon == config.layer_norm_epsilon
+        fits = fits and _is_their_width(options, family, config)
     theirs = family_head(class_name, config)
-    for name, plain in _HIDDEN.items():
+    for name, plain in (_MLM if task.is_mlm else _HIDDEN).items():
         fits = fits and options.get(name, plain) == theirs.get(name, plain)
-    fits = fits and (family.pooling is not None or options.get("pooling", "cls") == "cls")
+    poolings = family.poolings if family.pooling is not None else ("cls",)
+    fits = fits and (not task.reads_text_vector or options.get("pooling", "cls") in poolings)
     if task.has_pair_loss:
         fits = fits and f"{options.get('loss', 'nsp')}/dense" in family.heads
     return family if fits else NATIVE
+
+
+def _is_their_width(options: Mapping[str, Any], family: Family, config: BertConfig) -> bool:
+    """Return whether an MLM head has the dense layers and the output matrix of its family's."""
+    sizes, theirs = options.get("hidden_sizes"), _mlm_head(family, config).get("hidden_sizes")
+    if family.mlm_inner_size:
+        sizes = None if sizes is None else [theirs[0], *sizes[1:]] if len(sizes) == 2 else sizes
+    return sizes == theirs and (family.may_be_untied or options.get("tied", True))

@@ -150,12 +150,22 @@ class Family:
             of a nested key are separated by "/".
         required: Hugging Face's key -> values that compute what this package computes. Any other
             value is refused.
+        advice: Hugging Face's key -> what to use where its value is refused.
         irrelevant: Hugging Face's keys that change no output of this family.
+        earlier: translation of a whole config.json of earlier versions, for keys whose values are
+            not those of the current ones; None where the names of `aliases` suffice.
+        other_prefixes: further values of `prefix`, which are read.
+        has_own_code: whether the family was first published as code in its folders. Their key
+            `auto_map` names code that computes what transformers computes now.
+        head_size: key of the width of a head, which must be `hidden_size` / `num_heads`.
+        optional_segments: whether models without a segment table exist.
         position_offset: number of rows of the position table before the first position; None for
             pad_token_id + 1. `max_position_embeddings` counts them.
         needs_projection: whether tables of the encoder's width are refused, because there is a
             projection that would change no size.
         has_layer_types: whether the config lists for each layer whether its attention is local.
+        first_global: number of the first of the layers that are global, every third, where the
+            config has no such list.
         pad_token_id: value that is written.
         redundant: tensors without content of their own: buffers and second names of tied weights.
         hidden_activation: our class -> activation of the hidden layer in its head. A class that is
@@ -164,7 +174,14 @@ class Family:
         hidden_norm: whether that layer is followed by a normalisation, as the encoder has them.
         hidden_bias: whether that layer, and the dense layer of the MLM head, have biases.
         pooling: config key of the way in which a text classifier reads the tokens; None for [CLS].
+        poolings: our option `pooling` -> their value of that key.
         mlm_activation: activation of the MLM head; None for the encoder's activation.
+        mlm_head: options of `MaskedLM` in which the head differs from BERT's. A head may have an
+            output matrix of its own if `heads` has a row for "mlm/output"; then the key
+            `tie_word_embeddings` states whether it has.
+        mlm_bias: name of the value of `BertConfig` that decides whether the logits have a bias;
+            None where `mlm_head` does.
+        mlm_inner_size: config key of the width of the first of two dense layers of the MLM head.
         head_dropout: our class -> config key of the dropout rate of its head.
     """
 
@@ -185,10 +202,17 @@ class Family:
     required: Mapping[str, tuple[Any, ...]] = dataclasses.field(
         default_factory=dict[str, tuple[Any, ...]]
     )
+    advice: Mapping[str, str] = dataclasses.field(default_factory=dict[str, str])
     irrelevant: tuple[str, ...] = ()
+    earlier: Callable[[Mapping[str, Any]], Mapping[str, Any]] | None = None
+    other_prefixes: tuple[str, ...] = ()
+    has_own_code: bool = False
+    head_size: str | None = None
+    optional_segments: bool = False
     position_offset: int | None = 0
     needs_projection: bool = False
     has_layer_types: bool = False
+    first_global: int = 0
     pad_token_id: int = 0
     redundant: tuple[str, ...] = ("embeddings.position_ids",)
     hidden_activation: Mapping[str, str] = dataclasses.field(default_factory=dict[str, str])
@@ -196,7 +220,13 @@ class Family:
     hidden_norm: bool = False
     hidden_bias: bool = True
     pooling: str | None = None
+    poolings: Mapping[str, str] = dataclasses.field(
+        default_factory=lambda: {"cls": "cls", "mean": "mean"}
+    )
     mlm_activation: str | None = None
+    mlm_head: Mapping[str, Any] = dataclasses.field(default_factory=dict[str, Any])
+    mlm_bias: str | None = None
+    mlm_inner_size: str | None = None
     head_dropout: Mapping[str, str] = dataclasses.field(
         default_factory=lambda: dict.fromkeys(CLASSIFYING, "classifier_dropout")
     )
@@ -205,6 +235,30 @@ class Family:
         """Return all of Hugging Face's names for our class `ours`."""
         tables = (self.classes, self.other_classes)
         return tuple(table[ours] for table in tables if ours in table)
+
+    @property
+    def may_be_untied(self) -> bool:
+        """True if an MLM head may have an output matrix of its own."""
+        return "mlm/output" in self.heads
+
+    @property
+    def new_pooling(self) -> str:
+        """Our option `pooling` of a text classifier whose config does not state it."""
+        stated = self.defaults.get(self.pooling or "", "cls")
+        return next(ours for ours, theirs in self.poolings.items() if theirs == stated)
+
+
+# === Rows that families share ===
+
+
+def block(start: str, names: Mapping[str, str]) -> dict[str, str]:
+    """Return the rows of the layers of a block, whose names begin with `start`."""
+    return {f"block_#/{ours}": f"{start}.{theirs}" for ours, theirs in names.items()}
+
+
+def fused(name: str, *parts: str) -> dict[str, str]:
+    """Return the rows of layers that one tensor stores, in their order in it."""
+    return dict.fromkeys(parts, name)
 
 
 # DistilBERT states whether its position table is fixed.

@@ -256,11 +256,13 @@ class Folder(Checkpoint):
     def source(self, *, verify: bool = False) -> tensors.Tensors:
         """Open the weights, and those of dense layers in folders of sentence-transformers."""
         options: dict[str, Any] = {"allow_pickle": self.allow_pickle, "variant": self.variant}
-        opened = weight_files.open_folder(self._transformer, hugging_face.current_name, **options)
+        family = None if self.manifest is not None else self._theirs
+        current = functools.partial(hugging_face.current_name, family=family)
+        opened = weight_files.open_folder(self._transformer, current, **options)
         path = opened.path
-        if self.manifest is None:
-            table = f"{self._theirs.encoder['embeddings/token']}.weight"
-            opened = wrapped_names.unwrapped(opened, table, (self._theirs.prefix,))
+        if family is not None:
+            table = f"{family.encoder['embeddings/token']}.weight"
+            opened = wrapped_names.unwrapped(opened, table, (family.prefix,))
         if verify and self.manifest is not None:
             manifests.check_digest(path, self.manifest)
         files = [opened, *self._dense_files(verify)]
@@ -369,12 +371,14 @@ def _check_agreement(manifest: dict[str, Any], values: dict[str, Any], path: Pat
     Raises:
         ArtifactError: if they differ, so that other libraries would open another model.
     """
-    hugging_face_names.require_known_values(values, path)
     try:
         config = BertConfig.from_dict(manifest["config"])
-        written = hugging_face.write_config(config, manifest["class"], manifest["options"])
+        saved = manifest["class"], manifest["options"]
+        names = hugging_face.family_for(config, *saved)
+        written = hugging_face.write_config(config, *saved)
     except (ValueError, TypeError, KeyError, AttributeError):
         return  # `read_config` refuses such a manifest
+    hugging_face_names.require_known_values(values, path, names)
     if different := [key for key in written if key in values and values[key] != written[key]]:
         key = different[0]
         raise ArtifactError(
