@@ -11,6 +11,7 @@ FAMILIES = (
     *("xlm_roberta", "camembert", "data2vec_text", "mpnet", "modernbert"),
     *("deberta", "deberta_lm_head", "deberta_v2", "deberta_v2_lm_head", "ernie", "roformer"),
     *("rembert", "megatron_bert", "roberta_prelayernorm", "xlm_roberta_xl"),
+    *("nomic_bert", "gte", "jina_embeddings_v3", "eurobert", "ultrabert"),
 )
 POSITION_EMBEDDINGS = ("absolute", "sinusoidal", "relative_key", "relative_key_query", "none")
 ROTARY = ("rotary", "rotary_interleaved")

@@ -217,7 +217,7 @@ def _heads(
         hidden = np.take_along_axis(encoded[features.SEQUENCE_OUTPUT], positions, axis=1)
         hidden = activate(_dense(w, "mlm/dense", hidden))
         hidden = _norm(w, config, "mlm/layer_norm", hidden, kind="layer")
-        table = w.get("mlm/embeddings", w["embeddings/token/embeddings"])
+        table = w.get("mlm/output/embeddings", w["embeddings/token/embeddings"])
         logits[features.MLM] = hidden @ table.T + w["mlm/bias"]
     if "rtd/dense/kernel" in w:
         hidden = activate(_dense(w, "rtd/dense", encoded[features.SEQUENCE_OUTPUT]))

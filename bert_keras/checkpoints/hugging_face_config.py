@@ -26,6 +26,7 @@ _ACTIVATIONS = {
 }
 # Words of `layer_types` for layers whose attention is local, and global.
 _LOCAL, _GLOBAL = "sliding_attention", "full_attention"
+_EVERY = 3  # of so many layers one is global, where a config does not say it
 _ABSENT: Any = object()
 
 
@@ -83,11 +84,18 @@ def read_config(values: Mapping[str, Any], path: Path, *, pooler: bool) -> BertC
     """
     name = family_of(values, path)
     family = FAMILIES[name]
-    hugging_face_names.require_known_values(values, path)
+    if family.earlier is not None:
+        values = family.earlier(values)
+    hugging_face_names.require_known_values(values, path, family)
     _require(values, family, path)
     keys = {**family.sizes, **family.constants}
-    stated = {theirs: _stated(values, theirs, family) for theirs in set(keys.values())}
-    counts = {theirs for ours, theirs in keys.items() if ours in MOST}
+    stated = {theirs: stated_value(values, theirs, family) for theirs in set(keys.values())}
+    # A default of None stands for the value of another key, as for `num_key_value_heads`.
+    counts = {
+        theirs
+        for ours, theirs in keys.items()
+        if ours in MOST and family.defaults.get(theirs, _ABSENT) is not None
+    }
     absent = {key for key in counts if key in values and values[key] is None}
     absent |= {key for key in family.sizes.values() if stated[key] is _ABSENT}
     if absent:
@@ -100,17 +108,13 @@ def read_config(values: Mapping[str, Any], path: Path, *, pooler: bool) -> BertC
     ours["activation"] = activation(ours["activation"], f"{path}: {keys['activation']}")
     ours = {**ours, "pooler": pooler, **family.fixed, "family": name}
     if family.has_layer_types:
-        ours |= _layer_pattern(values, ours["num_layers"], path)
+        ours |= _layer_pattern(values, family, ours["num_layers"], path)
     if offset := _position_offset(values, family, path):
         ours["position_offset"] = offset
         if type(ours["max_positions"]) is int:  # else `BertConfig` refuses it
             ours["max_positions"] -= offset
-    must_have_segments = family.defaults.get("type_vocab_size") != 0
-    if (
-        not ours.get("num_segments", 1)
-        and "num_segments" not in family.fixed
-        and must_have_segments
-    ):
+    has_segments = family.optional_segments or "num_segments" in family.fixed
+    if not ours.get("num_segments", 1) and not has_segments:
         raise ArtifactError(
             f"{path}: not supported: type_vocab_size=0. A {name} needs one segment at least."
         )
@@ -130,6 +134,12 @@ def read_config(values: Mapping[str, Any], path: Path, *, pooler: bool) -> BertC
                 f"{path}: not supported: {key}={values[key]!r:.100}. "
                 f"Supported: {getattr(config, same)}, the encoder's {same}"
             )
+    if family.head_size and values.get(family.head_size) not in (None, config.head_size):
+        raise ArtifactError(
+            f"{path}: not supported: {family.head_size}={values[family.head_size]!r:.100}. "
+            f"Supported: {config.head_size}, which is {family.sizes['hidden_size']} / "
+            f"{family.sizes['num_heads']}"
+        )
     return config
 
 
@@ -141,7 +151,7 @@ def _joint_values(values: Mapping[str, Any], family: Family, path: Path) -> dict
     """
     found: dict[str, Any] = {}
     for name, conversion in family.joint.items():
-        stated = [_stated(values, key, family) for key in conversion.keys]
+        stated = [stated_value(values, key, family) for key in conversion.keys]
         found[name] = conversion.read(*stated)
         if found[name] is None:
             pairs = zip(conversion.keys, stated, strict=True)
@@ -152,8 +162,11 @@ def _joint_values(values: Mapping[str, Any], family: Family, path: Path) -> dict
     return found
 
 
-def _stated(values: Mapping[str, Any], key: str, family: Family) -> Any:
-    """Return the value of a key, of its earlier names, or its default; `_ABSENT` without any."""
+def stated_value(values: Mapping[str, Any], key: str, family: Family) -> Any:
+    """Return the value of a key, of its earlier names, or its default.
+
+    Without any of them the result is an object that equals nothing else.
+    """
     for name in (key, *family.aliases.get(key, ())):
         found = _nested(values, name)
         if found is not _ABSENT and found is not None:
@@ -184,17 +197,27 @@ def _require(values: Mapping[str, Any], family: Family, path: Path) -> None:
             )
 
 
-def _layer_pattern(values: Mapping[str, Any], num_layers: Any, path: Path) -> dict[str, Any]:
+def _layer_pattern(
+    values: Mapping[str, Any], family: Family, num_layers: Any, path: Path
+) -> dict[str, Any]:
     """Return our values for the layers that are local: every n-th layer is global.
 
     Raises:
         ArtifactError: if the layers follow no such pattern.
     """
     kinds = values.get("layer_types")
+    every = values.get("global_attn_every_n_layers", _EVERY)
+    usual = {"global_every": every, "global_offset": family.first_global}
     if kinds is None:
-        return {"global_every": values.get("global_attn_every_n_layers", 3)}
-    is_list = isinstance(kinds, list) and set(kinds) <= {_LOCAL, _GLOBAL}
+        return usual
+    is_list = isinstance(kinds, list) and all(kind in (_LOCAL, _GLOBAL) for kind in kinds)
     if is_list and len(kinds) == num_layers:
+        # A short model shows less than a whole period: then the family's own is meant.
+        if kinds == [
+            _GLOBAL if layer % _EVERY == family.first_global else _LOCAL
+            for layer in range(num_layers)
+        ]:
+            return {**usual, "global_every": _EVERY}
         if _LOCAL not in kinds:
             return {"global_every": 1}
         every_global = [layer for layer, kind in enumerate(kinds) if kind == _GLOBAL]

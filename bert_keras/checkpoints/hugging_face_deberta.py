@@ -117,6 +117,7 @@ _DEBERTA = Family(
         "pooler_dropout": 0.0,
     },
     conversions={"position_embedding": _TABLE},
+    optional_segments=True,
     joint={
         "attention_positions": JointConversion(
             ("relative_attention", "pos_att_type"), _read_positions, _write_positions, _SUPPORTED
@@ -174,7 +175,7 @@ _DEBERTA_V2 = dataclasses.replace(
             _SUPPORTED,
         ),
     },
-    same_as={**_DEBERTA.same_as, "attention_head_size": "head_size"},
+    head_size="attention_head_size",
     required={"pooler_hidden_act": ("gelu",), "conv_kernel_size": (0,)},
     advice={
         "conv_kernel_size": "DeBERTa-v2-xlarge and -xxlarge have this convolution. Take a "

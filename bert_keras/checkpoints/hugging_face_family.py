@@ -65,7 +65,7 @@ CONSTANTS = {
     "position_embedding": "position_embedding_type",
 }
 # Values of these keys if a config does not state them.
-DEFAULTS = {
+DEFAULTS: dict[str, Any] = {
     "type_vocab_size": 2,
     "hidden_act": "gelu",
     "layer_norm_eps": 1e-12,
@@ -192,17 +192,26 @@ class Family:
         conversions: our config key -> translation of its value, where the two differ.
         joint: our config key -> translation of a value that several of their keys state.
         same_as: Hugging Face's key -> our attribute whose value it must have.
-        advice: Hugging Face's key -> sentence for a refused value of it.
         aliases: Hugging Face's key -> its earlier names, which are read where it is missing. Parts
             of a nested key are separated by "/".
         required: Hugging Face's key -> values that compute what this package computes. Any other
             value is refused.
+        advice: Hugging Face's key -> what to use where its value is refused.
         irrelevant: Hugging Face's keys that change no output of this family.
+        earlier: translation of a whole config.json of earlier versions, for keys whose values are
+            not those of the current ones; None where the names of `aliases` suffice.
+        other_prefixes: further values of `prefix`, which are read.
+        has_own_code: whether the family was first published as code in its folders. Their key
+            `auto_map` names code that computes what transformers computes now.
+        head_size: key of the width of a head, which must be `hidden_size` / `num_heads`.
+        optional_segments: whether models without a segment table exist.
         position_offset: number of rows of the position table before the first position; None for
             pad_token_id + 1. `max_position_embeddings` counts them.
         needs_projection: whether tables of the encoder's width are refused, because there is a
             projection that would change no size.
         has_layer_types: whether the config lists for each layer whether its attention is local.
+        first_global: number of the first of the layers that are global, every third, where the
+            config has no such list.
         pad_token_id: value that is written.
         redundant: tensors without content of their own: buffers and second names of tied weights.
         hidden_activation: our class -> activation of the hidden layer in its head, or `OF_ENCODER`.
@@ -213,9 +222,15 @@ class Family:
         hidden_norm: whether that layer is followed by a normalisation, as the encoder has them.
         hidden_bias: whether that layer, and the dense layer of the MLM head, have biases.
         pooling: config key of the way in which a text classifier reads the tokens; None for [CLS].
+        poolings: our option `pooling` -> their value of that key.
         mlm_activation: activation of the MLM head; None for the encoder's activation.
-        mlm_tied: whether the output matrix of the MLM head is the token table.
-        mlm_width: config key of the width of the MLM head; None for that of the token table.
+        mlm_head: options of `MaskedLM` in which the head differs from BERT's. A head may have an
+            output matrix of its own if `heads` has a row for "mlm/output"; then the key
+            `tie_word_embeddings` states whether it has.
+        mlm_bias: name of the value of `BertConfig` that decides whether the logits have a bias;
+            None where `mlm_head` does.
+        mlm_sizes: config keys of the widths of the dense layers of the MLM head; () for one layer
+            of the width of the token table.
         head_dropout: our class -> config key of the dropout rate of its head.
     """
 
@@ -244,17 +259,23 @@ class Family:
         default_factory=dict[str, JointConversion]
     )
     same_as: Mapping[str, str] = dataclasses.field(default_factory=dict[str, str])
-    advice: Mapping[str, str] = dataclasses.field(default_factory=dict[str, str])
     aliases: Mapping[str, tuple[str, ...]] = dataclasses.field(
         default_factory=dict[str, tuple[str, ...]]
     )
     required: Mapping[str, tuple[Any, ...]] = dataclasses.field(
         default_factory=dict[str, tuple[Any, ...]]
     )
+    advice: Mapping[str, str] = dataclasses.field(default_factory=dict[str, str])
     irrelevant: tuple[str, ...] = ()
+    earlier: Callable[[Mapping[str, Any]], Mapping[str, Any]] | None = None
+    other_prefixes: tuple[str, ...] = ()
+    has_own_code: bool = False
+    head_size: str | None = None
+    optional_segments: bool = False
     position_offset: int | None = 0
     needs_projection: bool = False
     has_layer_types: bool = False
+    first_global: int = 0
     pad_token_id: int = 0
     redundant: tuple[str, ...] = ("embeddings.position_ids",)
     hidden_activation: Mapping[str, str] = dataclasses.field(default_factory=dict[str, str])
@@ -263,9 +284,13 @@ class Family:
     hidden_norm: bool = False
     hidden_bias: bool = True
     pooling: str | None = None
+    poolings: Mapping[str, str] = dataclasses.field(
+        default_factory=lambda: {"cls": "cls", "mean": "mean"}
+    )
     mlm_activation: str | None = None
-    mlm_tied: bool = True
-    mlm_width: str | None = None
+    mlm_head: Mapping[str, Any] = dataclasses.field(default_factory=dict[str, Any])
+    mlm_bias: str | None = None
+    mlm_sizes: tuple[str, ...] = ()
     head_dropout: Mapping[str, str] = dataclasses.field(
         default_factory=lambda: dict.fromkeys(CLASSIFYING, "classifier_dropout")
     )
@@ -274,6 +299,30 @@ class Family:
         """Return all of Hugging Face's names for our class `ours`."""
         tables = (self.classes, self.other_classes)
         return tuple(table[ours] for table in tables if ours in table)
+
+    @property
+    def may_be_untied(self) -> bool:
+        """True if an MLM head may have an output matrix of its own."""
+        return "mlm/output" in self.heads
+
+    @property
+    def new_pooling(self) -> str:
+        """Our option `pooling` of a text classifier whose config does not state it."""
+        stated = self.defaults.get(self.pooling or "", "cls")
+        return next(ours for ours, theirs in self.poolings.items() if theirs == stated)
+
+
+# === Rows that families share ===
+
+
+def block(start: str, names: Mapping[str, str]) -> dict[str, str]:
+    """Return the rows of the layers of a block, whose names begin with `start`."""
+    return {f"block_#/{ours}": f"{start}.{theirs}" for ours, theirs in names.items()}
+
+
+def fused(name: str, *parts: str) -> dict[str, str]:
+    """Return the rows of layers that one tensor stores, in their order in it."""
+    return dict.fromkeys(parts, name)
 
 
 # DistilBERT states whether its position table is fixed.

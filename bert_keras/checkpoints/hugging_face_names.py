@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from bert_keras import file_io
+from bert_keras.checkpoints.hugging_face_bert_variants import BERT_VARIANTS
 from bert_keras.checkpoints.hugging_face_deberta import DEBERTA_FAMILIES
 from bert_keras.checkpoints.hugging_face_encoders import MORE_FAMILIES, ROBERTA
 from bert_keras.checkpoints.hugging_face_family import (
@@ -25,7 +26,8 @@ from bert_keras.checkpoints.hugging_face_family import (
     Family,
     classes_of,
 )
-from bert_keras.checkpoints.hugging_face_bert_variants import BERT_VARIANTS
+from bert_keras.checkpoints.hugging_face_prenorm import PRENORM_FAMILIES
+from bert_keras.checkpoints.hugging_face_rotary import ROTARY_FAMILIES
 from bert_keras.errors import ArtifactError
 
 # The names of the first PyTorch port are in `hugging_face`.
@@ -170,7 +172,7 @@ FAMILIES = {
     ),
 }
 
-FAMILIES |= {**MORE_FAMILIES, **DEBERTA_FAMILIES, **BERT_VARIANTS}
+FAMILIES |= MORE_FAMILIES | PRENORM_FAMILIES | ROTARY_FAMILIES | DEBERTA_FAMILIES | BERT_VARIANTS
 
 _BERT, _ELECTRA = FAMILIES["bert"], FAMILIES["electra"]
 # Names for models that no family of Hugging Face has, such as a BERT that shares blocks. They cover
@@ -193,6 +195,8 @@ NATIVE = Family(
     heads={
         **{path: name for path, name in _ELECTRA.heads.items() if path.startswith("rtd/")},
         **_BERT.heads,
+        "mlm/second_dense": "cls.predictions.transform.second_dense",
+        "mlm/output": "mlm_output",
         "generator/projection": "generator.embeddings_project",
         **{f"generator/{path}": f"generator.{name}" for path, name in BLOCK.items()},
         "label/dense": "label_dense",
@@ -300,15 +304,17 @@ def warn_of_hugging_face(values: Mapping[str, Any], path: Path) -> None:
         values: parsed config.json.
         path: path of the file, for messages.
     """
-    if "auto_map" in values:
+    kind = values.get("model_type")
+    name = family_name(values)
+    family = None if name is None else FAMILIES[name]
+    if "auto_map" in values and not (family is not None and family.has_own_code):
         warnings.warn(
             f"{path}: auto_map names code of the checkpoint's own, which is never run. What is "
-            f"computed is a model_type={values.get('model_type')!r:.100}, if that is known here; "
-            "compare the outputs.",
+            f"computed is a model_type={kind!r:.100}, if that is known here; compare the outputs.",
             stacklevel=2,
         )
-    if (name := family_name(values)) is not None:
-        file_io.warn_of_unknown_keys(path, values, known_to(FAMILIES[name]))
+    if family is not None:
+        file_io.warn_of_unknown_keys(path, values, known_to(family))
 
 
 def family_name(values: Mapping[str, Any]) -> str | None:
@@ -329,24 +335,30 @@ def known_to(family: Family) -> set[str]:
     known |= {*family.required, *family.irrelevant, *family.same_as, *family.selected_by}
     known |= {key for values in family.shown_by.values() for key in values}
     known |= {key for conversion in family.joint.values() for key in conversion.keys}
-    known |= {*filter(None, [family.pooling, family.hidden_dropout_key, family.mlm_width])}
+    known |= {*filter(None, [family.pooling, family.hidden_dropout_key]), *family.mlm_sizes}
     known |= {name for names in family.aliases.values() for name in names}
+    known |= {*filter(None, [family.head_size])}
     known |= set(_LAYER_TYPES) if family.has_layer_types else set()
     return {key.partition("/")[0] for key in known} | {*_HONOURED, *IRRELEVANT, *REQUIRED}
 
 
-def require_known_values(values: Mapping[str, Any], path: Path) -> None:
+def require_known_values(
+    values: Mapping[str, Any], path: Path, family: Family | None = None
+) -> None:
     """Refuse values of `REQUIRED` keys with which the model would compute something else.
+
+    Args:
+        values: parsed config.json.
+        path: path of the file, for messages.
+        family: family of the model; None if it is not known.
 
     Raises:
         ArtifactError: if a key has such a value.
     """
-    name = family_name(values)
-    own = FAMILIES[name].required if name is not None else {}  # has other values for some keys
     for key, accepted in REQUIRED.items():
-        if key not in own and not any(
-            values.get(key) is value or values.get(key) == value for value in accepted
-        ):
+        if key == "tie_word_embeddings" and family is not None and family.may_be_untied:
+            accepted = (None, True, False)
+        if not any(values.get(key) is value or values.get(key) == value for value in accepted):
             supported = ", ".join(repr(value) for value in accepted if value is not None)
             raise ArtifactError(
                 f"{path}: not supported: {key}={values[key]!r:.200}, with which the model computes "
