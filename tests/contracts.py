@@ -48,11 +48,16 @@ FAMILIES = {
 VALUES = {
     "rotary": TINY.replace(attention_positions="rotary", position_embedding="none"),
     "rotary_interleaved": TINY.replace(
-        attention_positions="rotary_interleaved", position_embedding="none", rotary_base=500.0
+        attention_positions="rotary_interleaved",
+        position_embedding="none",
+        rotary_base=500.0,
+        rotary_values=True,
     ),
     "alibi": TINY.replace(attention_positions="alibi", position_embedding="none"),
     "buckets": TINY.replace(attention_positions="buckets", position_buckets=8, max_distance=6),
-    "disentangled": TINY.replace(attention_positions="disentangled", max_distance=4),
+    "disentangled": TINY.replace(
+        attention_positions="disentangled", max_distance=4, key_bias=False
+    ),
     "disentangled_shared": TINY.replace(
         attention_positions="disentangled_shared",
         position_embedding="none",
@@ -61,15 +66,6 @@ VALUES = {
         position_norm=True,
     ),
     "window": TINY.replace(window=1, global_every=2, global_offset=1, num_layers=3),
-    "rotary_values": TINY.replace(
-        attention_positions="rotary_interleaved", position_embedding="none", rotary_values=True
-    ),
-    "key_bias": TINY.replace(
-        attention_positions="disentangled",
-        max_distance=4,
-        position_embedding="none",
-        key_bias=False,
-    ),
     "task_table": TINY.replace(num_tasks=3),
     "gated": TINY.replace(
         gated=True, intermediate_bias=False, output_bias=False, intermediate_dropout=0.1
