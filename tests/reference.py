@@ -331,7 +331,8 @@ def hugging_face_model(transformers: Any, ending: str, family: str = "bert", **c
                 continue
             # The same standard deviations as in `contracts.as_trained`.
             deviation = 0.02 if "_embeddings" in parameter_name else 0.3
-            is_scale = "norm" in parameter_name.lower() and parameter_name.endswith("weight")
+            layer = parameter_name.removeprefix(f"{model.base_model_prefix}.").lower()
+            is_scale = "norm" in layer and layer.endswith("weight")
             parameter.normal_(1.0 if is_scale else 0.0, deviation, generator=generator)
     return model
 

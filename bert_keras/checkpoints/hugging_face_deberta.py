@@ -126,7 +126,7 @@ _DEBERTA = Family(
     },
     same_as=dict.fromkeys(("embedding_size", "pooler_hidden_size", "pooler_size"), "hidden_size"),
     required={"pooler_hidden_act": ("gelu",), "talking_head": (False,)},
-    irrelevant=("padding_idx", "legacy"),
+    irrelevant=("padding_idx",),
     fixed={"pooler": False, "key_bias": False},
     redundant=(*SECOND_NAMES, "embeddings.position_embeddings.weight"),
     # Heads of Microsoft's pretraining. `shown_by` decides whether the first one is read.
@@ -181,7 +181,7 @@ _DEBERTA_V2 = dataclasses.replace(
         "conv_kernel_size": "DeBERTa-v2-xlarge and -xxlarge have this convolution. Take a "
         "DeBERTa-v3, such as microsoft/deberta-v3-large, which has none"
     },
-    irrelevant=("padding_idx", "legacy", "conv_act", "conv_groups"),
+    irrelevant=("padding_idx", "conv_act", "conv_groups"),
     fixed={"pooler": False},
 )
 
