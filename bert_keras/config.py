@@ -190,9 +190,11 @@ class BertConfig:
                 positions == "buckets"
                 and (buckets < 4 or buckets % 2 == 1 or self.max_distance <= buckets // 4)
             ),
-            '"disentangled" positions need a larger `max_distance` than half of '
-            "`position_buckets`": (
-                positions in DISENTANGLED and buckets > 0 and self.max_distance - 1 <= buckets // 2
+            '"disentangled" positions need 4 `position_buckets` or more, or 0, and a larger '
+            "`max_distance` than half of them": (
+                positions in DISENTANGLED
+                and buckets > 0
+                and (buckets < 4 or self.max_distance - 1 <= buckets // 2)
             ),
             "`global_offset` must be less than `global_every`": (
                 self.global_offset >= self.global_every

@@ -419,8 +419,13 @@ def difference(left: Mapping[str, Any], right: Mapping[str, Any]) -> float:
     return max(float(np.abs(one - other).max()) for one, other in pairs)
 
 
-def same_as_hugging_face(ours: Any, theirs: Any, x: Mapping[str, np.ndarray]) -> None:
-    """Assert that all outputs, hidden states and attentions agree with a Transformers model."""
+def same_as_hugging_face(
+    ours: Any, theirs: Any, x: Mapping[str, np.ndarray], *, padding: bool = True
+) -> None:
+    """Assert that all outputs, hidden states and attentions agree with a Transformers model.
+
+    Without `padding`, those of padding are not compared.
+    """
     expected = hugging_face_outputs(theirs, x)
     found = contracts.numpy(ours(x))
     assert found.keys() <= expected.keys(), sorted(found)
@@ -439,7 +444,8 @@ def same_as_hugging_face(ours: Any, theirs: Any, x: Mapping[str, np.ndarray]) ->
     states = features.HIDDEN_STATES
     if encoder.config.block == "pre_norm":  # where the last one is normalised for some libraries
         found[states], expected[states] = found[states][:-1], expected[states][:-1]
-    if encoder.config.family.startswith("deberta"):  # whose vectors of padding are zero there
+    # DeBERTa's vectors of padding are zero there.
+    if not padding or encoder.config.family.startswith("deberta"):
         mask = x[features.PADDING_MASK].reshape(-1, x[features.PADDING_MASK].shape[-1])
         found, expected = _of_tokens(found, mask), _of_tokens(expected, mask)
     assert difference(found, expected) < TOLERANCE

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bert_keras import BertEncoder, MaskedLM
+from bert_keras import BertEncoder, MaskedLM, load_checkpoint
 from bert_keras.checkpoints import hugging_face_config
 from bert_keras.checkpoints.hugging_face_bert_variants import BERT_VARIANTS
 from bert_keras.checkpoints.hugging_face_tensors import tensor_specs
@@ -66,8 +66,8 @@ def test_multiple_choice_over_the_last_token_is_refused(transformers: Any, tmp_p
     reference.hugging_face_model(transformers, "ForMultipleChoice", "roformer").save_pretrained(
         tmp_path
     )
-    with pytest.raises(ArtifactError, match="RoFormerForMultipleChoice.* is not one of"):
-        MaskedLM.from_preset(tmp_path)
+    with pytest.raises(ArtifactError, match=r"\['RoFormerForMultipleChoice'\] is not"):
+        load_checkpoint(tmp_path)
 
 
 def test_a_tied_rembert_needs_tables_of_one_width(transformers: Any, tmp_path: Path) -> None:
@@ -96,4 +96,4 @@ def test_long_texts(family: str, transformers: Any, tmp_path: Path) -> None:
         x["padding_mask"][1, length // 2 :] = 0
         if encoder.config.position_offset:  # transformers counts positions by the ids
             x["token_ids"][x["padding_mask"] == 0] = encoder.config.position_offset - 1
-        reference.same_as_hugging_face(encoder, model, x)
+        reference.same_as_hugging_face(encoder, model, x, padding=False)

@@ -7,6 +7,7 @@ import warnings
 from pathlib import Path
 from typing import Any
 
+import keras
 import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
@@ -16,6 +17,7 @@ from bert_keras.checkpoints import hugging_face_config, hugging_face_names
 from bert_keras.checkpoints.hugging_face_deberta import DEBERTA_FAMILIES
 from bert_keras.checkpoints.manifest import CONFIG, MANIFEST, WEIGHTS
 from bert_keras.errors import ArtifactError
+from bert_keras.layers.positions import distance_rows
 from tests import contracts, reference
 
 # config.json of microsoft/deberta-v3-base, which states neither `legacy` nor a class.
@@ -187,6 +189,22 @@ def test_the_dropout_before_the_pooler_is_kept(transformers: Any, tmp_path: Path
     task.save_to_preset(tmp_path / "back")
     again = transformers.AutoConfig.from_pretrained(tmp_path / "back")
     assert (again.pooler_dropout, again.cls_dropout) == (0.25, 0.5)
+
+
+@pytest.mark.parametrize(
+    ("max_distance", "buckets"), [(512, 256), (512, 255), (10, 4), (100, 5), (49, 8), (1024, 32)]
+)
+def test_buckets_of_distances(max_distance: int, buckets: int, transformers: Any) -> None:
+    """Each distance has its bucket, also at the borders, where rounding could move it."""
+    import torch
+
+    modeling = transformers.models.deberta_v2.modeling_deberta_v2
+    distances = np.arange(-3 * max_distance, 3 * max_distance + 1)
+    theirs = modeling.make_log_bucket_position(torch.tensor(distances), buckets, max_distance)
+    expected = np.clip(theirs.long().numpy() + buckets, 0, 2 * buckets - 1)
+    options: dict[str, int] = {"span": buckets, "max_distance": max_distance, "buckets": buckets}
+    found = distance_rows(keras.ops.convert_to_tensor(distances, "int32"), **options)
+    np.testing.assert_array_equal(contracts.numpy(found), expected)
 
 
 @pytest.mark.parametrize("family", DEBERTA_FAMILIES)
