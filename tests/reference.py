@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from bert_keras import BertConfig, features
-from tests import contracts
+from bert_keras.checkpoints.hugging_face_names import FAMILIES
+from tests import contracts, families
 
 TOLERANCE = 1e-5
 
@@ -251,63 +252,10 @@ _ACTIVATIONS = {
 
 
 # The sizes of `contracts.TINY` under the names of Hugging Face, and the values of each family.
-_SIZES = {
-    "vocab_size": contracts.TINY.vocab_size,
-    "hidden_size": contracts.TINY.hidden_size,
-    "num_hidden_layers": contracts.TINY.num_layers,
-    "num_attention_heads": contracts.TINY.num_heads,
-    "intermediate_size": contracts.TINY.intermediate_size,
-    "max_position_embeddings": contracts.TINY.max_positions,
-}
+# Family -> beginning of the names of its classes, and the values of its tiny config.
 HUGGING_FACE: dict[str, tuple[str, dict[str, Any]]] = {
-    "bert": ("Bert", _SIZES),
-    "roberta": (
-        "Roberta",
-        _SIZES
-        | {"max_position_embeddings": contracts.TINY.max_positions + 2}
-        | {"type_vocab_size": 1, "layer_norm_eps": 1e-5},
-    ),
-    "distilbert": (
-        "DistilBert",
-        {
-            "vocab_size": contracts.TINY.vocab_size,
-            "dim": contracts.TINY.hidden_size,
-            "n_layers": contracts.TINY.num_layers,
-            "n_heads": contracts.TINY.num_heads,
-            "hidden_dim": contracts.TINY.intermediate_size,
-            "max_position_embeddings": contracts.TINY.max_positions,
-        },
-    ),
-    "albert": ("Albert", _SIZES | {"embedding_size": 4, "num_hidden_groups": 1}),
-    "electra": ("Electra", _SIZES | {"embedding_size": 4}),
-}
-_ROBERTA = HUGGING_FACE["roberta"][1]
-_RELATIVE = {
-    "relative_attention": True,
-    "position_biased_input": False,
-    "pos_att_type": ["p2c", "c2p"],
-    "max_relative_positions": 4,
-}
-_BUCKETS = {"position_buckets": 4, "max_relative_positions": 10, "norm_rel_ebd": "layer_norm"}
-# Families that came later. Few tests walk over these.
-LATER: dict[str, tuple[str, dict[str, Any]]] = {
-    # XLM-RoBERTa has the architecture of RoBERTa.
-    "xlm-roberta": ("XLMRoberta", _ROBERTA),
-    "deberta": ("Deberta", _SIZES | _RELATIVE),
-    "deberta_lm_head": ("Deberta", _SIZES | _RELATIVE | {"legacy": False}),
-    "deberta_v2": ("DebertaV2", _SIZES | _RELATIVE | _BUCKETS | {"share_att_key": True}),
-    "deberta_v2_lm_head": ("DebertaV2", _SIZES | _RELATIVE | _BUCKETS | {"legacy": False}),
-    "ernie": ("Ernie", _SIZES | {"use_task_id": True}),
-    "roformer": ("RoFormer", _SIZES | {"embedding_size": 4}),
-    "rembert": (
-        "RemBert",
-        _SIZES
-        | {"input_embedding_size": 4, "output_embedding_size": 12}
-        | {"bos_token_id": 2, "eos_token_id": 3},
-    ),
-    "megatron_bert": ("MegatronBert", _SIZES),
-    "roberta_prelayernorm": ("RobertaPreLayerNorm", _ROBERTA),
-    "xlm_roberta_xl": ("XLMRobertaXL", _ROBERTA),
+    family: (rows.classes["BertEncoder"].removesuffix("Model"), families.their_values(family))
+    for family, rows in FAMILIES.items()
 }
 
 
@@ -315,11 +263,11 @@ def hugging_face_model(transformers: Any, ending: str, family: str = "bert", **c
     """Return a tiny Transformers model with random weights, as after a training.
 
     `ending` is the end of the class name, such as "ForMaskedLM"; `family` is a key of
-    `HUGGING_FACE` or `LATER`.
+    `HUGGING_FACE`.
     """
     import torch
 
-    name, sizes = (HUGGING_FACE | LATER)[family]
+    name, sizes = HUGGING_FACE[family]
     config = getattr(transformers, f"{name}Config")(
         attn_implementation="eager", **{**sizes, **changes}
     )
@@ -441,9 +389,9 @@ def same_as_hugging_face(
         for name, values in contracts.numpy(inside(inputs)).items()
         if name in (features.HIDDEN_STATES, features.ATTENTIONS)
     }
-    states = features.HIDDEN_STATES
-    if encoder.config.block == "pre_norm":  # where the last one is normalised for some libraries
-        found[states], expected[states] = found[states][:-1], expected[states][:-1]
+    if encoder.config.block == "pre_norm":  # theirs normalises the last of these states
+        for states in (found, expected):
+            states[features.HIDDEN_STATES] = states[features.HIDDEN_STATES][:-1]
     # DeBERTa's vectors of padding are zero there.
     if not padding or encoder.config.family.startswith("deberta"):
         mask = x[features.PADDING_MASK].reshape(-1, x[features.PADDING_MASK].shape[-1])

@@ -113,6 +113,8 @@ def family_head(class_name: str, config: BertConfig) -> dict[str, Any]:
 def _mlm_head(family: Family, config: BertConfig) -> dict[str, Any]:
     """Return the options of `MaskedLM` in which a family's head differs from BERT's."""
     options: dict[str, Any] = {} if family.hidden_bias else {"hidden_bias": False}
+    if family.mlm_activation not in (None, config.activation):
+        options["activation"] = family.mlm_activation
     options |= family.mlm_head
     if family.mlm_bias and not getattr(config, family.mlm_bias):
         options["output_bias"] = False
@@ -171,8 +173,6 @@ def read_head_options(
     """
     family, task = FAMILIES[config.family], task_format(class_name)
     options: dict[str, Any] = {}
-    if task.is_mlm and family.mlm_activation not in (None, config.activation):
-        options["activation"] = family.mlm_activation
     if task.has_pair_loss:
         options["loss"] = "nsp" if "nsp/dense" in family.heads else "sop"
     options |= family_head(class_name, config)

@@ -9,7 +9,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from bert_keras.checkpoints.hugging_face_family import Conversion, Family, block, classes_of, fused
+from bert_keras.checkpoints.hugging_face_family import (
+    CLASSIFIERS,
+    Conversion,
+    Family,
+    block,
+    classes_of,
+    fused,
+)
 from bert_keras.checkpoints.hugging_face_rotary import (
     BASE,
     PLAIN,
@@ -33,12 +40,12 @@ _OUTPUTS = ("label", "tags", "span", "choice")
 
 def _half(window: Any) -> Any:
     """Return the tokens to one side of a window of tokens to both sides."""
-    return window // 2 if isinstance(window, int) else window
+    return window // 2 if type(window) is int else window
 
 
 def _twice(window: Any) -> Any:
     """Return the tokens to both sides of a window of tokens to one side."""
-    return 2 * window if isinstance(window, int) else window
+    return 2 * window if type(window) is int else window
 
 
 _MODERNBERT = Family(
@@ -177,9 +184,8 @@ _EUROBERT = Family(
     heads={
         "mlm": "lm_head",
         "mlm/output": "lm_head",
+        **CLASSIFIERS,
         "label/dense": "dense",
-        "label/output": "classifier",
-        "tags/output": "classifier",
     },
     classes=without("EuroBert", "QuestionAnswerer", "MultipleChoice"),
     constants={**_LLAMA_CONSTANTS, "rotary_base": BASE},
@@ -238,9 +244,7 @@ _ULTRABERT = Family(
         "mlm/dense": "head.linear1",
         "mlm/second_dense": "head.linear2",
         "mlm/output": "cls",
-        "label/output": "classifier",
-        "tags/output": "classifier",
-        "span/output": "qa_outputs",
+        **CLASSIFIERS,
     },
     classes=without("Ultrabert", "MultipleChoice"),
     constants={**_LLAMA_CONSTANTS, "window": "sliding_window", **_BASES},

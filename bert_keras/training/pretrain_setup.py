@@ -11,6 +11,7 @@ from typing import Any
 import keras
 import numpy as np
 
+from bert_keras.checkpoints import new_head_options
 from bert_keras.data import (
     SPLIT_FOLDERS,
     Corpus,
@@ -373,7 +374,7 @@ def _new_task(recipe: PretrainRecipe, vocab_size: int) -> Task:
     )
     encoder = BertEncoder(config, dtype=recipe.precision)
     if recipe.loss == "mlm":
-        return MaskedLM(encoder)
+        return MaskedLM(encoder, **new_head_options("MaskedLM", encoder.config))
     if recipe.loss == "rtd":
         return ElectraPretrainer(encoder, generator_size=recipe.generator_size)
     return Pretrainer(encoder, loss=recipe.loss)

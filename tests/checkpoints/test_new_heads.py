@@ -26,23 +26,16 @@ from bert_keras import (
     models,
     save_checkpoint,
 )
+from bert_keras.checkpoints import hugging_face
 from bert_keras.checkpoints.hugging_face_names import FAMILIES
 from bert_keras.checkpoints.manifest import CONFIG, MANIFEST
 from bert_keras.checkpoints.new_heads import takes_labels
 from bert_keras.errors import ArtifactError, UsageError
 from bert_keras.models import Task
-from tests import contracts, reference
+from tests import contracts, families, reference
 from tests.contracts import TINY
 
-_CONFIGS = {
-    "bert": TINY,
-    "roberta": TINY.replace(
-        family="roberta", num_segments=1, position_offset=2, layer_norm_epsilon=1e-5
-    ),
-    "distilbert": TINY.replace(family="distilbert", num_segments=0, pooler=False),
-    "albert": TINY.replace(family="albert", embedding_size=4, num_unique_layers=1),
-    "electra": TINY.replace(family="electra", embedding_size=4, pooler=False),
-}
+_CONFIGS = {name: families.config_of(name) for name in FAMILIES}
 _TASKS = {
     name: getattr(models, name)
     for name in models.__all__
@@ -73,20 +66,15 @@ def _cases(names: Sequence[str]) -> pytest.MarkDecorator:
             marks=[] if case in every_time else [pytest.mark.slow],
         )
         for case in itertools.product(FAMILIES, names, (False, True))
+        if not case[2] or case[1] in FAMILIES[case[0]].classes
     ]
     return pytest.mark.parametrize(("family", "name", "theirs"), cases)
-
-
-def test_every_family_has_a_config() -> None:
-    assert _CONFIGS.keys() == FAMILIES.keys()
 
 
 def _task(family: str, name: str, **options: Any) -> Any:
     """Return a task with random weights and the head that its family uses."""
     encoder = BertEncoder(_CONFIGS[family])
-    activation = FAMILIES[family].hidden_activation.get(name)
-    if activation is not None:
-        options["hidden_activation"] = activation
+    options = hugging_face.new_head_options(name, encoder.config) | options
     return contracts.as_trained(getattr(models, name)(encoder, **options))
 
 
@@ -109,7 +97,7 @@ def _is_new(model: Any, saved: Any) -> bool:
     for path, values in contracts.weights(saved.encoder).items():
         assert encoder[path].tobytes() == values.tobytes(), path
     ours, theirs = _head(model), _head(saved)
-    kernels = [path for path in ours if path.endswith("kernel")]
+    kernels = [path for path in ours if path.endswith(("kernel", "mlm/output/embeddings"))]
     assert kernels
     return all(
         path not in theirs
@@ -245,7 +233,7 @@ def test_new_head_of_every_task_without_labels(
     walked = []
     for name, task_class in _TASKS.items():
         has_pairs = config.pooler and config.num_segments > 1
-        has_generator = config.unique_layers == config.num_layers
+        has_generator = config.unique_layers == config.num_layers and config.position_rows > 0
         fits = {"Pretrainer": has_pairs, "ElectraPretrainer": has_generator}.get(name, True)
         if takes_labels(task_class) or not fits:
             continue
