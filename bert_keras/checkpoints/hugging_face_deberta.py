@@ -60,14 +60,12 @@ def _read_norm(stated: Any) -> Any:
 
 _MAX_DISTANCE = JointConversion(
     ("max_relative_positions", "max_position_embeddings"),
-    lambda distance, positions: (
-        positions if isinstance(distance, int) and distance < 1 else distance
-    ),
+    lambda distance, positions: positions if type(distance) is int and distance < 1 else distance,
     lambda distance: {"max_relative_positions": distance},
     "a number of positions",
 )
 _BUCKETS = Conversion(
-    lambda stated: 0 if isinstance(stated, int) and stated < 1 else stated,
+    lambda stated: 0 if type(stated) is int and stated < 1 else stated,
     lambda buckets: buckets or -1,
 )
 # Whether the embeddings have a table of positions beside the distances within the attention.

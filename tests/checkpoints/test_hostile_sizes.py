@@ -125,6 +125,8 @@ def _is_right(family: str, ours: str, value: Any, layout: str) -> bool:
     """Return whether a value is a right one: another base, or None for what the file has anyway."""
     config, rows = _FAMILIES[family], hugging_face_names.FAMILIES[family]
     key = {**rows.sizes, **rows.constants}.get(ours)
+    if ours == "position_buckets" and layout == "theirs":
+        return type(value) is int and value < 1  # no buckets
     may_be_none = layout == "ours" or (key in rows.defaults and rows.defaults[key] is None)
     if value is None and may_be_none:
         given = config.to_dict() | {ours: None}
