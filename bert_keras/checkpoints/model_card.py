@@ -50,6 +50,16 @@ _FAMILIES = {
     "distilbert": "DistilBERT",
     "albert": "ALBERT",
     "electra": "ELECTRA",
+    "xlm_roberta": "XLM-RoBERTa",
+    "camembert": "CamemBERT",
+    "data2vec_text": "data2vec",
+    "mpnet": "MPNet",
+    "modernbert": "ModernBERT",
+    "nomic_bert": "Nomic BERT",
+    "gte": "GTE",
+    "jina_embeddings_v3": "Jina embeddings v3",
+    "eurobert": "EuroBERT",
+    "ultrabert": "UltraBERT",
 }
 _MOST_LABELS = 100  # maximum number of rows in the table of labels
 _LISTED_OPTIONS = ("prompts", "similarity", "activation")  # options of the task on a card
