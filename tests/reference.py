@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from bert_keras import BertConfig, features
+from bert_keras import BertConfig, features, load_checkpoint
 from bert_keras.checkpoints.hugging_face_names import FAMILIES
 from tests import contracts, families
 
@@ -213,13 +214,15 @@ def _heads(
     w: dict[str, np.ndarray], config: BertConfig, x: Mapping[str, Any], encoded: dict[str, Any]
 ) -> dict[str, Any]:
     logits, activate = {}, _ACTIVATIONS[config.activation]
-    if "mlm/bias" in w:
+    if features.MASK_POSITIONS in x:
         positions = x[features.MASK_POSITIONS][:, :, None]
         hidden = np.take_along_axis(encoded[features.SEQUENCE_OUTPUT], positions, axis=1)
-        hidden = activate(_dense(w, "mlm/dense", hidden))
-        hidden = _norm(w, config, "mlm/layer_norm", hidden, kind="layer")
+        for layer in ("mlm/dense", "mlm/second_dense"):
+            hidden = activate(_dense(w, layer, hidden)) if f"{layer}/kernel" in w else hidden
+        if "mlm/layer_norm/gamma" in w:
+            hidden = _norm(w, config, "mlm/layer_norm", hidden, kind="layer")
         table = w.get("mlm/output/embeddings", w["embeddings/token/embeddings"])
-        logits[features.MLM] = hidden @ table.T + w["mlm/bias"]
+        logits[features.MLM] = hidden @ table.T + w.get("mlm/bias", 0.0)
     if "rtd/dense/kernel" in w:
         hidden = activate(_dense(w, "rtd/dense", encoded[features.SEQUENCE_OUTPUT]))
         logits[features.RTD] = _dense(w, "rtd/output", hidden)
@@ -251,7 +254,6 @@ _ACTIVATIONS = {
 }
 
 
-# The sizes of `contracts.TINY` under the names of Hugging Face, and the values of each family.
 # Family -> beginning of the names of its classes, and the values of its tiny config.
 HUGGING_FACE: dict[str, tuple[str, dict[str, Any]]] = {
     family: (rows.classes["BertEncoder"].removesuffix("Model"), families.their_values(family))
@@ -417,6 +419,41 @@ def _of_tokens(outputs: Mapping[str, Any], mask: np.ndarray) -> dict[str, Any]:
         else without_padding(value)
         for name, value in outputs.items()
     }
+
+
+LONG = (16, 200, 1024)
+_OF_TOKENS = (features.SEQUENCE_OUTPUT, features.TAGS, features.START, features.END)
+
+
+def same_at_lengths(transformers: Any, family: str, class_name: str, folder: Path) -> None:
+    """Assert that the outputs of the real tokens agree at short and long lengths, padded.
+
+    A local window and the rates of rotary positions show only at long ones. The tolerance is a
+    share of the largest output, if that is above 1.
+    """
+    ending = class_name.removeprefix(HUGGING_FACE[family][0])
+    key = FAMILIES[family].sizes["max_positions"]
+    more = {} if family != "modernbert" else {"local_attention": 32}
+    more |= {} if family != "ultrabert" else {"sliding_window": 20, "num_hidden_layers": 4}
+    model = hugging_face_model(transformers, ending, family, **{key: LONG[-1] + 8}, **more)
+    model.save_pretrained(folder)
+    opened = load_checkpoint(folder)
+    for length in LONG:
+        x = contracts.inputs_of(opened, length)
+        x[features.PADDING_MASK][-1, ..., length * 3 // 4 :] = 0
+        found, expected = contracts.numpy(opened(x)), hugging_face_outputs(model, x)
+        assert found.keys() <= expected.keys()
+        for name, values in found.items():
+            is_each = name in (
+                features.SEQUENCE_OUTPUT,
+                features.TAGS,
+                features.START,
+                features.END,
+            )
+            real = x[features.PADDING_MASK] == 1 if is_each else ...
+            worst = np.abs(values[real] - expected[name][real]).max()
+            largest = max(1.0, np.abs(expected[name][real]).max())
+            assert worst < TOLERANCE * largest, (name, length, worst, largest)
 
 
 def _tuple(value: Any) -> tuple[Any, ...]:

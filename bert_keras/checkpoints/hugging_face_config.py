@@ -24,6 +24,17 @@ _ACTIVATIONS = {
     "swish": "silu",
     "tanh": "tanh",
 }
+_SMALL = "a small BERT or DistilBERT"
+_LONG = "ModernBERT, which reads texts of 8,192 tokens"
+# `model_type` of encoders that this package does not compute -> what to use instead.
+_INSTEAD = {
+    "neobert": "ModernBERT or EuroBERT, whose blocks are of the same kind",
+    **dict.fromkeys(("mobilebert", "squeezebert", "nystromformer", "ibert"), _SMALL),
+    **dict.fromkeys(("longformer", "big_bird"), _LONG),
+    **dict.fromkeys(("convbert", "funnel", "fnet"), "ELECTRA of about the same size"),
+    "luke": "RoBERTa",
+    "xmod": "XLM-RoBERTa",
+}
 # Words of `layer_types` for layers whose attention is local, and global.
 _LOCAL, _GLOBAL = "sliding_attention", "full_attention"
 _EVERY = 3  # of so many layers one is global, where a config does not say it
@@ -40,10 +51,10 @@ def family_of(values: Mapping[str, Any], path: Path) -> str:
     if name is not None:
         return name
     kinds = dict.fromkeys(kind for family in FAMILIES.values() for kind in family.model_types)
-    known = ", ".join(kinds)
+    known, kind = ", ".join(kinds), values.get("model_type")
+    advice = f". Use {_INSTEAD[kind]}" if isinstance(kind, str) and kind in _INSTEAD else ""
     raise ArtifactError(
-        f"{path}: only these can be opened: {known}. "
-        f"Received: model_type={values.get('model_type')!r}"
+        f"{path}: only these can be opened: {known}. Received: model_type={kind!r:.100}{advice}"
     )
 
 
@@ -283,7 +294,8 @@ def config_values(config: BertConfig, class_name: str) -> dict[str, Any]:
         values |= conversion.write(getattr(config, name))
     values |= family.selected_by
     for key, accepted in family.required.items():
-        if key.partition("/")[0] in values:  # of a nested key, such as the kind of rotation
+        first, _, rest = key.partition("/")
+        if rest and first in values:  # such as the kind of rotary positions
             _set_nested(values, key, accepted[0])
     if family.has_layer_types:
         values["layer_types"] = [

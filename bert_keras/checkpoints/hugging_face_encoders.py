@@ -18,6 +18,13 @@ from bert_keras.checkpoints.hugging_face_family import (
     block,
     classes_of,
 )
+from bert_keras.config_checks import POSITION_EMBEDDINGS
+
+# Jina published its embeddings v3 as code over the model type "xlm-roberta".
+_JINA = (
+    "This is Jina embeddings v3 with code of its own. Use jinaai/jina-embeddings-v3-hf, which has "
+    'the model_type "jina_embeddings_v3"'
+)
 
 ROBERTA = Family(
     model_types=("roberta",),
@@ -31,6 +38,8 @@ ROBERTA = Family(
         **DEEP_LABEL,
     },
     classes=classes_of("Roberta"),
+    required={"lora_adaptations": (None,), "position_embedding_type": POSITION_EMBEDDINGS},
+    advice={"lora_adaptations": _JINA, "position_embedding_type": _JINA},
     pad_token_id=1,
     position_offset=None,
     redundant=("embeddings.position_ids", "lm_head.decoder.weight", "lm_head.decoder.bias"),

@@ -28,10 +28,15 @@ from bert_keras.checkpoints.hugging_face_family import (
 )
 from bert_keras.checkpoints.hugging_face_prenorm import PRENORM_FAMILIES
 from bert_keras.checkpoints.hugging_face_rotary import ROTARY_FAMILIES
+from bert_keras.config_checks import POSITION_EMBEDDINGS
 from bert_keras.errors import ArtifactError
 
 # The names of the first PyTorch port are in `hugging_face`.
 
+_ALIBI = (
+    "This is JinaBERT v2 or MosaicBERT, code of a folder that is never run. Use "
+    "jinaai/jina-embeddings-v3-hf, or ModernBERT"
+)
 FAMILIES = {
     "bert": Family(
         model_types=("bert",),
@@ -44,6 +49,9 @@ FAMILIES = {
             **CLASSIFIERS,
         },
         classes=classes_of("Bert", Pretrainer="ForPreTraining"),
+        # Code in folders of JinaBERT v2 and MosaicBERT computes something else.
+        required={"position_embedding_type": POSITION_EMBEDDINGS, "alibi_starting_size": (None,)},
+        advice=dict.fromkeys(("position_embedding_type", "alibi_starting_size"), _ALIBI),
         redundant=SECOND_NAMES,
     ),
     "roberta": ROBERTA,
