@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from bert_keras import file_io
-from bert_keras.config_checks import DISENTANGLED, ROTARY, checked, is_whole
+from bert_keras.config_checks import DISENTANGLED, ROTARY, checked, checked_heads
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -30,6 +30,8 @@ class BertConfig:
         intermediate_size: inner width of the feed-forward layers.
         max_positions: number of positions, the maximum sequence length.
         num_segments: number of rows of the segment table; 0 for none (DistilBERT), 1 for RoBERTa.
+        num_tasks: number of rows of a task table, whose first row is added to every token; 0 for no
+            such table (ERNIE 2.0 and 3.0 were pretrained with others; Sun et al., 2020, §3.2).
         embedding_size: width of the embedding tables; None for `hidden_size`. Tables of another
             width are projected to it (ALBERT, ELECTRA).
         num_unique_layers: number of blocks with weights of their own; None for `num_layers`. With
@@ -46,6 +48,7 @@ class BertConfig:
             number for each head and range of distances (Raffel et al., 2020, §2.1);
             "disentangled" adds products of tokens with learned vectors of distances (He et al.,
             2021), which "disentangled_shared" projects by the kernels of queries and keys.
+        rotary_values: whether rotary positions turn the values too (a choice of RoFormer).
         rotary_base: base of the rotation rates. The larger it is, the farther a head can look.
         local_rotary_base: the same for layers with a `window`; None for `rotary_base`.
         position_buckets: number of buckets: of "buckets", or of each sign of "disentangled", where
@@ -74,6 +77,7 @@ class BertConfig:
         num_key_value_heads: number of heads of keys and values, each for as many heads of queries;
             None for `num_heads` (Ainslie et al., 2023).
         attention_bias: whether the four projections of the attention have biases.
+        key_bias: whether that of the keys has one, if the others have (first DeBERTa: no).
         intermediate_bias: whether the first dense layers of the feed-forward layers have biases.
         output_bias: whether the last one has.
         layer_norm_epsilon: number that is added to the variance.
@@ -126,6 +130,9 @@ class BertConfig:
     intermediate_bias: bool = True
     output_bias: bool = True
     intermediate_dropout: float = 0.0
+    key_bias: bool = True
+    rotary_values: bool = False
+    num_tasks: int = 0
 
     def __post_init__(self) -> None:
         """Fill in sizes that follow from others, and check every value."""
@@ -143,7 +150,8 @@ class BertConfig:
                     f"`{part}` must divide `{whole}`. Received: {whole}={getattr(self, whole)}, "
                     f"{part}={getattr(self, part)}"
                 )
-        object.__setattr__(self, "pruned_heads", self._checked_heads())
+        heads = checked_heads(self.pruned_heads, self.unique_layers, self.num_heads)
+        object.__setattr__(self, "pruned_heads", heads)
         if self.unique_layers > self.num_layers:
             raise ValueError(
                 "`num_unique_layers` must not exceed `num_layers`. Received: "
@@ -161,7 +169,7 @@ class BertConfig:
     @property
     def _matrices(self) -> int:
         """Number of weights in tables and kernels, which are nearly all weights."""
-        rows = self.vocab_size + self.position_rows + self.num_segments
+        rows = self.vocab_size + self.position_rows + self.num_segments + self.num_tasks
         parts = 3 if self.gated else 2
         block = 4 * self.hidden_size**2 + parts * self.hidden_size * self.intermediate_size
         return rows * self.table_size + self.unique_layers * block
@@ -182,9 +190,11 @@ class BertConfig:
                 positions == "buckets"
                 and (buckets < 4 or buckets % 2 == 1 or self.max_distance <= buckets // 4)
             ),
-            '"disentangled" positions need a larger `max_distance` than half of '
-            "`position_buckets`": (
-                positions in DISENTANGLED and buckets > 0 and self.max_distance - 1 <= buckets // 2
+            '"disentangled" positions need 4 `position_buckets` or more, or 0, and a larger '
+            "`max_distance` than half of them": (
+                positions in DISENTANGLED
+                and buckets > 0
+                and (buckets < 4 or self.max_distance - 1 <= buckets // 2)
             ),
             "`global_offset` must be less than `global_every`": (
                 self.global_offset >= self.global_every
@@ -196,28 +206,6 @@ class BertConfig:
                 bool(self.pruned_heads) and (is_grouped or positions in ("alibi", "buckets"))
             ),
         }
-
-    def _checked_heads(self) -> tuple[tuple[int, ...], ...]:
-        """Return `pruned_heads` sorted, as tuples of ints.
-
-        Raises:
-            ValueError: if they are not lists of heads for each block, or a block has no head left.
-        """
-        blocks = self.pruned_heads
-        if blocks in ((), []):
-            return ()
-        good = isinstance(blocks, tuple | list) and len(blocks) == self.unique_layers
-        for heads in blocks if good else ():
-            good = good and isinstance(heads, tuple | list) and len(set(heads)) < self.num_heads
-            good = good and all(is_whole(h) and 0 <= h < self.num_heads for h in heads)
-        if not good:
-            raise ValueError(
-                f"`pruned_heads` must be {self.unique_layers} lists of heads from 0 to "
-                f"{self.num_heads - 1}, none of them of all heads. "
-                f"Received: pruned_heads={blocks!r}"
-            )
-        result = tuple(tuple(sorted({int(h) for h in heads})) for heads in blocks)
-        return result if any(result) else ()
 
     def heads_of(self, block: int) -> int:
         """Return the number of heads that a block still has."""
@@ -389,6 +377,7 @@ _LATER = (
     *("max_distance", "position_norm", "window", "global_every", "global_offset", "norm"),
     *("norm_bias", "embedding_norm", "first_norm", "gated", "num_key_value_heads"),
     *("attention_bias", "intermediate_bias", "output_bias", "intermediate_dropout"),
+    *("key_bias", "rotary_values", "num_tasks"),
 )
 # Limit for all weights. The largest published BERT has 3.9 billion; a dry run may plan more.
 _MOST_WEIGHTS = 2**40

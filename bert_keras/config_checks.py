@@ -9,6 +9,9 @@ from typing import Any
 FAMILIES = (
     *("bert", "roberta", "distilbert", "albert", "electra"),
     *("xlm_roberta", "camembert", "data2vec_text", "mpnet", "modernbert"),
+    *("deberta", "deberta_lm_head", "deberta_v2", "deberta_v2_lm_head", "ernie", "roformer"),
+    *("rembert", "megatron_bert", "roberta_prelayernorm", "xlm_roberta_xl"),
+    *("nomic_bert", "gte", "jina_embeddings_v3", "eurobert", "ultrabert"),
 )
 POSITION_EMBEDDINGS = ("absolute", "sinusoidal", "relative_key", "relative_key_query", "none")
 ROTARY = ("rotary", "rotary_interleaved")
@@ -37,6 +40,7 @@ MOST = {
     "intermediate_size": 2**18,
     "max_positions": 2**20,
     "num_segments": 2**10,
+    "num_tasks": 2**10,
     "embedding_size": 2**16,
     "num_unique_layers": 512,
     "position_offset": 2**10,
@@ -46,7 +50,10 @@ MOST = {
     "global_every": 512,
     "global_offset": 512,
 }
-_MAY_BE_ZERO = ("num_segments", "position_offset", "position_buckets", "window", "global_offset")
+_MAY_BE_ZERO = (
+    *("num_segments", "num_tasks", "position_offset", "position_buckets", "window"),
+    "global_offset",
+)
 _MAY_BE_NONE = ("window", "local_rotary_base")
 _RATES = ("dropout", "attention_dropout", "intermediate_dropout")
 _FRACTIONS = ("layer_norm_epsilon", "initializer_range")
@@ -54,7 +61,7 @@ _BASES = ("rotary_base", "local_rotary_base")
 _MOST_BASE = 1e12
 _FLAGS = (
     *("pooler", "position_norm", "norm_bias", "embedding_norm", "first_norm", "gated"),
-    *("attention_bias", "intermediate_bias", "output_bias"),
+    *("attention_bias", "key_bias", "intermediate_bias", "output_bias", "rotary_values"),
 )
 
 
@@ -87,6 +94,32 @@ def checked(name: str, value: Any) -> Any:
             f"`{name}` must be one of {', '.join(_CHOICES[name])}. Received: {name}={value!r:.100}"
         )
     return value
+
+
+def checked_heads(blocks: Any, num_blocks: int, num_heads: int) -> tuple[tuple[int, ...], ...]:
+    """Return the numbers of removed heads sorted, as tuples of ints; () if none is removed.
+
+    Args:
+        blocks: the numbers for each block.
+        num_blocks: number of blocks.
+        num_heads: number of heads of a block before any was removed.
+
+    Raises:
+        ValueError: if they are not lists of heads for each block, or a block has no head left.
+    """
+    if blocks in ((), []):
+        return ()
+    good = isinstance(blocks, tuple | list) and len(blocks) == num_blocks
+    for heads in blocks if good else ():
+        good = good and isinstance(heads, tuple | list) and len(set(heads)) < num_heads
+        good = good and all(is_whole(h) and 0 <= h < num_heads for h in heads)
+    if not good:
+        raise ValueError(
+            f"`pruned_heads` must be {num_blocks} lists of heads from 0 to {num_heads - 1}, none "
+            f"of them of all heads. Received: pruned_heads={blocks!r}"
+        )
+    result = tuple(tuple(sorted({int(h) for h in heads})) for heads in blocks)
+    return result if any(result) else ()
 
 
 def is_whole(value: Any) -> bool:

@@ -48,11 +48,16 @@ FAMILIES = {
 VALUES = {
     "rotary": TINY.replace(attention_positions="rotary", position_embedding="none"),
     "rotary_interleaved": TINY.replace(
-        attention_positions="rotary_interleaved", position_embedding="none", rotary_base=500.0
+        attention_positions="rotary_interleaved",
+        position_embedding="none",
+        rotary_base=500.0,
+        rotary_values=True,
     ),
     "alibi": TINY.replace(attention_positions="alibi", position_embedding="none"),
     "buckets": TINY.replace(attention_positions="buckets", position_buckets=8, max_distance=6),
-    "disentangled": TINY.replace(attention_positions="disentangled", max_distance=4),
+    "disentangled": TINY.replace(
+        attention_positions="disentangled", max_distance=4, key_bias=False
+    ),
     "disentangled_shared": TINY.replace(
         attention_positions="disentangled_shared",
         position_embedding="none",
@@ -61,6 +66,7 @@ VALUES = {
         position_norm=True,
     ),
     "window": TINY.replace(window=1, global_every=2, global_offset=1, num_layers=3),
+    "task_table": TINY.replace(num_tasks=3),
     "gated": TINY.replace(
         gated=True, intermediate_bias=False, output_bias=False, intermediate_dropout=0.1
     ),
@@ -98,25 +104,6 @@ VALUES = {
         pooler=False,
     ),
 }
-
-
-def family_config(name: str) -> BertConfig:
-    """Return the config of a tiny encoder of one of Hugging Face's families.
-
-    It has the sizes of `TINY`, and the values that the family has where a config states none.
-    """
-    from bert_keras.checkpoints import hugging_face_config
-    from bert_keras.checkpoints.hugging_face_names import FAMILIES as ROWS
-
-    family = ROWS[name]
-    values = {theirs: getattr(TINY, ours) for ours, theirs in family.sizes.items()}
-    if "embedding_size" in family.sizes:
-        values["embedding_size"] = TINY.hidden_size // 2
-    offset = family.pad_token_id + 1 if family.position_offset is None else family.position_offset
-    values[family.sizes["max_positions"]] += offset
-    stated = {"model_type": family.model_types[0], **values}
-    pooler = family.fixed.get("pooler", True)
-    return hugging_face_config.read_config(stated, Path("config.json"), pooler=pooler)
 
 
 def batch(

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from bert_keras import BertConfig, features
-from tests import contracts
+from bert_keras import BertConfig, features, load_checkpoint
+from bert_keras.checkpoints.hugging_face_names import FAMILIES
+from tests import contracts, families
 
 TOLERANCE = 1e-5
 
@@ -32,6 +34,8 @@ def _encode(w: dict[str, np.ndarray], config: BertConfig, x: Mapping[str, Any]) 
     if config.num_segments:
         segments = x.get(features.SEGMENT_IDS, 0 * x[features.TOKEN_IDS])
         hidden = hidden + w["embeddings/segment/embeddings"][segments]
+    if config.num_tasks:
+        hidden = hidden + w["embeddings/task/embeddings"][0]
     if config.embedding_norm:
         hidden = _norm(w, config, "embeddings/layer_norm", hidden)
     if config.table_size != config.hidden_size:
@@ -96,6 +100,7 @@ def _attend(
         if config.is_local(layer) and config.local_rotary_base is not None:
             base = config.local_rotary_base
         query, key = (_turned(each, base, positions) for each in (query, key))
+        value = _turned(value, base, positions) if config.rotary_values else value
     scores = np.einsum("BTNK,BSNK->BNTS", query, key)
     if config.has_relative_positions:
         scores = scores + _distance_scores(w, config, path, query, key)
@@ -210,12 +215,15 @@ def _heads(
     w: dict[str, np.ndarray], config: BertConfig, x: Mapping[str, Any], encoded: dict[str, Any]
 ) -> dict[str, Any]:
     logits, activate = {}, _ACTIVATIONS[config.activation]
-    if "mlm/bias" in w:
+    if features.MASK_POSITIONS in x:
         positions = x[features.MASK_POSITIONS][:, :, None]
         hidden = np.take_along_axis(encoded[features.SEQUENCE_OUTPUT], positions, axis=1)
-        hidden = activate(_dense(w, "mlm/dense", hidden))
-        hidden = _norm(w, config, "mlm/layer_norm", hidden, kind="layer")
-        logits[features.MLM] = hidden @ w["embeddings/token/embeddings"].T + w["mlm/bias"]
+        for layer in ("mlm/dense", "mlm/second_dense"):
+            hidden = activate(_dense(w, layer, hidden)) if f"{layer}/kernel" in w else hidden
+        if "mlm/layer_norm/gamma" in w:
+            hidden = _norm(w, config, "mlm/layer_norm", hidden, kind="layer")
+        table = w.get("mlm/output/embeddings", w["embeddings/token/embeddings"])
+        logits[features.MLM] = hidden @ table.T + w.get("mlm/bias", 0.0)
     if "rtd/dense/kernel" in w:
         hidden = activate(_dense(w, "rtd/dense", encoded[features.SEQUENCE_OUTPUT]))
         logits[features.RTD] = _dense(w, "rtd/output", hidden)
@@ -247,47 +255,10 @@ _ACTIVATIONS = {
 }
 
 
-# The sizes of `contracts.TINY` under the names of Hugging Face, and the values of each family.
-_SIZES = {
-    "vocab_size": contracts.TINY.vocab_size,
-    "hidden_size": contracts.TINY.hidden_size,
-    "num_hidden_layers": contracts.TINY.num_layers,
-    "num_attention_heads": contracts.TINY.num_heads,
-    "intermediate_size": contracts.TINY.intermediate_size,
-    "max_position_embeddings": contracts.TINY.max_positions,
-}
+# Family -> beginning of the names of its classes, and the values of its tiny config.
 HUGGING_FACE: dict[str, tuple[str, dict[str, Any]]] = {
-    "bert": ("Bert", _SIZES),
-    "roberta": (
-        "Roberta",
-        _SIZES
-        | {"max_position_embeddings": contracts.TINY.max_positions + 2}
-        | {"type_vocab_size": 1, "layer_norm_eps": 1e-5},
-    ),
-    "distilbert": (
-        "DistilBert",
-        {
-            "vocab_size": contracts.TINY.vocab_size,
-            "dim": contracts.TINY.hidden_size,
-            "n_layers": contracts.TINY.num_layers,
-            "n_heads": contracts.TINY.num_heads,
-            "hidden_dim": contracts.TINY.intermediate_size,
-            "max_position_embeddings": contracts.TINY.max_positions,
-        },
-    ),
-    "albert": ("Albert", _SIZES | {"embedding_size": 4, "num_hidden_groups": 1}),
-    "electra": ("Electra", _SIZES | {"embedding_size": 4}),
-}
-_OFFSET = {"max_position_embeddings": contracts.TINY.max_positions + 2}
-HUGGING_FACE |= {
-    "xlm_roberta": ("XLMRoberta", HUGGING_FACE["roberta"][1]),
-    "camembert": ("Camembert", HUGGING_FACE["roberta"][1]),
-    "data2vec_text": ("Data2VecText", HUGGING_FACE["roberta"][1]),
-    "mpnet": ("MPNet", _SIZES | _OFFSET),
-    "modernbert": (
-        "ModernBert",
-        _SIZES | {"num_hidden_layers": 4, "local_attention": 4, "pad_token_id": 0},
-    ),
+    family: (rows.classes["BertEncoder"].removesuffix("Model"), families.their_values(family))
+    for family, rows in FAMILIES.items()
 }
 
 
@@ -307,9 +278,12 @@ def hugging_face_model(transformers: Any, ending: str, family: str = "bert", **c
     generator = torch.Generator().manual_seed(0)
     with torch.no_grad():
         for parameter_name, parameter in model.named_parameters():
+            if not parameter.requires_grad:  # RoFormer's table of rotations
+                continue
             # The same standard deviations as in `contracts.as_trained`.
             deviation = 0.02 if "_embeddings" in parameter_name else 0.3
-            is_scale = "norm" in parameter_name.lower() and parameter_name.endswith("weight")
+            layer = parameter_name.removeprefix(f"{model.base_model_prefix}.").lower()
+            is_scale = "norm" in layer and layer.endswith("weight")
             parameter.normal_(1.0 if is_scale else 0.0, deviation, generator=generator)
     return model
 
@@ -396,8 +370,13 @@ def difference(left: Mapping[str, Any], right: Mapping[str, Any]) -> float:
     return max(float(np.abs(one - other).max()) for one, other in pairs)
 
 
-def same_as_hugging_face(ours: Any, theirs: Any, x: Mapping[str, np.ndarray]) -> None:
-    """Assert that all outputs, hidden states and attentions agree with a Transformers model."""
+def same_as_hugging_face(
+    ours: Any, theirs: Any, x: Mapping[str, np.ndarray], *, padding: bool = True
+) -> None:
+    """Assert that all outputs, hidden states and attentions agree with a Transformers model.
+
+    Without `padding`, those of padding are not compared.
+    """
     expected = hugging_face_outputs(theirs, x)
     found = contracts.numpy(ours(x))
     assert found.keys() <= expected.keys(), sorted(found)
@@ -413,7 +392,69 @@ def same_as_hugging_face(ours: Any, theirs: Any, x: Mapping[str, np.ndarray]) ->
         for name, values in contracts.numpy(inside(inputs)).items()
         if name in (features.HIDDEN_STATES, features.ATTENTIONS)
     }
+    if encoder.config.block == "pre_norm":  # theirs normalises the last of these states
+        for states in (found, expected):
+            states[features.HIDDEN_STATES] = states[features.HIDDEN_STATES][:-1]
+    # DeBERTa's vectors of padding are zero there.
+    if not padding or encoder.config.family.startswith("deberta"):
+        mask = x[features.PADDING_MASK].reshape(-1, x[features.PADDING_MASK].shape[-1])
+        found, expected = _of_tokens(found, mask), _of_tokens(expected, mask)
     assert difference(found, expected) < TOLERANCE
+
+
+def _of_tokens(outputs: Mapping[str, Any], mask: np.ndarray) -> dict[str, Any]:
+    """Return outputs with zeros for padding, where an axis counts tokens."""
+
+    def without_padding(values: np.ndarray) -> np.ndarray:
+        """Return values [batch, length, ...], or attentions [batch, heads, query, key]."""
+        axis = 2 if values.ndim == 4 else 1
+        if values.ndim <= axis or values.shape[axis] != mask.shape[1]:
+            return values
+        shape = [1] * values.ndim
+        shape[0], shape[axis] = mask.shape
+        return values * mask.reshape(shape)
+
+    return {
+        name: tuple(map(without_padding, value))
+        if isinstance(value, tuple)
+        else without_padding(value)
+        for name, value in outputs.items()
+    }
+
+
+LONG = (16, 200, 1024)
+_OF_TOKENS = (features.SEQUENCE_OUTPUT, features.TAGS, features.START, features.END)
+
+
+def same_at_lengths(transformers: Any, family: str, class_name: str, folder: Path) -> None:
+    """Assert that the outputs of the real tokens agree at short and long lengths, padded.
+
+    A local window and the rates of rotary positions show only at long ones. The tolerance is a
+    share of the largest output, if that is above 1.
+    """
+    ending = class_name.removeprefix(HUGGING_FACE[family][0])
+    key = FAMILIES[family].sizes["max_positions"]
+    more = {} if family != "modernbert" else {"local_attention": 32}
+    more |= {} if family != "ultrabert" else {"sliding_window": 20, "num_hidden_layers": 4}
+    model = hugging_face_model(transformers, ending, family, **{key: LONG[-1] + 8}, **more)
+    model.save_pretrained(folder)
+    opened = load_checkpoint(folder)
+    for length in LONG:
+        x = contracts.inputs_of(opened, length)
+        x[features.PADDING_MASK][-1, ..., length * 3 // 4 :] = 0
+        found, expected = contracts.numpy(opened(x)), hugging_face_outputs(model, x)
+        assert found.keys() <= expected.keys()
+        for name, values in found.items():
+            is_each = name in (
+                features.SEQUENCE_OUTPUT,
+                features.TAGS,
+                features.START,
+                features.END,
+            )
+            real = x[features.PADDING_MASK] == 1 if is_each else ...
+            worst = np.abs(values[real] - expected[name][real]).max()
+            largest = max(1.0, np.abs(expected[name][real]).max())
+            assert worst < TOLERANCE * largest, (name, length, worst, largest)
 
 
 def _tuple(value: Any) -> tuple[Any, ...]:

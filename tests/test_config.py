@@ -41,6 +41,7 @@ _BAD: list[tuple[str, tuple[Any, ...], str]] = [
     ("position_buckets", (-1, 1.5, False, None), "integer of at least 0"),
     ("max_distance", (*_COUNTS, None), "integer of at least 1"),
     ("window", (-1, 1.5, True), "integer of at least 0"),
+    ("num_tasks", (-1, 1.5, False, None), "integer of at least 0"),
     ("global_every", (*_COUNTS, None), "integer of at least 1"),
     ("global_offset", (-1, 1.5, False, None), "integer of at least 0"),
     ("num_key_value_heads", _COUNTS, "integer of at least 1"),

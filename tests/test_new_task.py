@@ -16,7 +16,11 @@ import pytest
 
 import bert_keras
 from bert_keras import BertEncoder, Predictor, Tokenizer, features, models, task_names
-from bert_keras.checkpoints import hugging_face, hugging_face_folder, hugging_face_names
+from bert_keras.checkpoints import (
+    hugging_face_folder,
+    hugging_face_names,
+    hugging_face_tensors,
+)
 from bert_keras.data import SupervisedExamples, Texts, encode
 from bert_keras.inference.base import TextMethods, one_or_many
 from bert_keras.layers import ClassificationHead
@@ -174,7 +178,7 @@ def task() -> Iterator[None]:
                 patch.setitem(table, key, value)
         classes = {*hugging_face_folder.CLASSES, "ReadingTime"}
         patch.setattr(hugging_face_folder, "CLASSES", classes)
-        patch.setattr(hugging_face, "HEADS", (*hugging_face.HEADS, _OUTPUT))
+        patch.setattr(hugging_face_tensors, "HEADS", (*hugging_face_tensors.HEADS, _OUTPUT))
         yield
 
 

@@ -12,7 +12,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeGuard
 
 from bert_keras import escaping
-from bert_keras.checkpoints import hugging_face, new_heads, streaming, tensors
+from bert_keras.checkpoints import (
+    hugging_face,
+    hugging_face_tensors,
+    new_heads,
+    streaming,
+    tensors,
+)
 from bert_keras.checkpoints.name_mapping import NameMap, TensorSpec, begins
 from bert_keras.config import BertConfig
 from bert_keras.errors import ArtifactError
@@ -162,7 +168,7 @@ class Checkpoint(abc.ABC):
                     new = (*new, "pooler")
                     config = self.read_config(shapes, (*allow_missing, *new))
                 allow_missing = (*allow_missing, *new)
-                allow_unused = (*allow_unused, *hugging_face.HEADS)
+                allow_unused = (*allow_unused, *hugging_face_tensors.HEADS)
             if source:
                 self.check_sizes(config, source, allow_missing, only_there=not load_weights)
             # Random initial weights cost time, so they are drawn only if some of them may stay.
@@ -269,7 +275,7 @@ class Checkpoint(abc.ABC):
         unused = {
             name
             for name in source.shapes
-            if name in names.redundant
+            if not names.has_use(name)
             or any(begins(path, allow_unused) for path in names.owners(name))
         }
         expected = {spec.tensor: spec.shape for spec in specs}
@@ -308,7 +314,7 @@ class Checkpoint(abc.ABC):
         unknown = [v.path for v in variables if not names.knows(v.path)]
         refused = [path for path in unknown if not begins(path, (*allow_missing, *names.zeros))]
         if refused:
-            is_head = all(begins(path, hugging_face.HEADS) for path in refused)
+            is_head = all(begins(path, hugging_face_tensors.HEADS) for path in refused)
             layers = dict.fromkeys(path.partition("/")[0] for path in refused)
             lacking = ", ".join(tensors.with_closest(refused, shapes))
             raise ArtifactError(
@@ -357,6 +363,7 @@ def _sizes(config: BertConfig) -> list[Any]:
         "token": config.vocab_size,
         "position": config.position_rows,
         "segment": config.num_segments,
+        "task": config.num_tasks,
     }
     shapes = {
         f"embeddings/{name}/embeddings": (n, config.table_size) for name, n in rows.items() if n

@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, Any
 
 from bert_keras import features, file_io, presets
 from bert_keras.checkpoints import (
+    exact_weights,
     google_tf1,
     hub_upload,
     hugging_face,
-    hugging_face_folder,
     keras_hub_preset,
     model_card,
     new_heads,
@@ -29,6 +29,7 @@ from bert_keras.checkpoints import (
 )
 from bert_keras.checkpoints import manifest as manifests
 from bert_keras.checkpoints.checkpoint import Checkpoint, encoder_of, is_task
+from bert_keras.checkpoints.hugging_face_tensors import HEADS, tensor_specs
 from bert_keras.checkpoints.manifest import CONFIG, MANIFEST, STATE_WEIGHTS, WEIGHTS
 from bert_keras.checkpoints.name_mapping import begins
 from bert_keras.checkpoints.recognition import open_checkpoint
@@ -108,11 +109,10 @@ def _save_folder(model: BertEncoder | Task, directory: Path) -> None:
     encoder = encoder_of(model)
     class_name, options = type(model).__name__, model.options
     family = hugging_face.family_for(encoder.config, class_name, options)
-    has_head = bool(model.head_layers)
-    names = hugging_face.name_map(family, prefixed=has_head)
-    specs = names.tensor_specs(plain_weights(model))
+    weights, prefixed = plain_weights(model), bool(model.head_layers)
+    specs = tensor_specs(family, encoder.config, weights, prefixed=prefixed)
     state = get_state(model)
-    streaming.check([*specs, *hugging_face_folder.state_specs(model, state)])
+    streaming.check([*specs, *exact_weights.state_specs(model, state)])
     config = hugging_face.write_config(encoder.config, class_name, options)
     directory.mkdir(parents=True, exist_ok=True)
     is_theirs = is_task(model) and sentence_transformers_writer.is_theirs(class_name, options)
@@ -131,7 +131,7 @@ def _save_folder(model: BertEncoder | Task, directory: Path) -> None:
         others = sentence_transformers_writer.write(directory, class_name, options, own, *lengths)
     else:
         sentence_transformers_writer.remove(directory)
-    state_digest = hugging_face_folder.write_state(model, state, directory)
+    state_digest = exact_weights.write_state(model, state, directory)
     if state_digest is not None:
         others |= {STATE_WEIGHTS: state_digest}
     sizes = encoder.config.to_dict()
@@ -358,7 +358,7 @@ def make_encoder(
         options,
         load_weights=load_weights,
         allow_missing=allow_missing,
-        allow_unused=hugging_face.HEADS,  # an encoder uses no head
+        allow_unused=HEADS,  # an encoder uses no head
         plain=plain,
     )
 

@@ -10,12 +10,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from bert_keras import features
-from bert_keras.checkpoints.hugging_face_config import config_values, round_trips
-from bert_keras.checkpoints.hugging_face_family import Family, task_format
+from bert_keras.checkpoints.hugging_face_config import config_values, round_trips, stated_value
+from bert_keras.checkpoints.hugging_face_family import OF_ENCODER, Family, task_format
 from bert_keras.checkpoints.hugging_face_names import FAMILIES, NATIVE
-from bert_keras.checkpoints.name_mapping import LeafRule, NameMap
-from bert_keras.checkpoints.wrapped_names import COUNTER
 from bert_keras.config import BertConfig
 from bert_keras.errors import ArtifactError
 
@@ -27,8 +24,8 @@ _OURS = {"crf": False, "representation": "last"}
 _SUMMARY = {"summary_type": "first", "summary_use_proj": True, "summary_activation": "gelu"}
 # Options of the hidden layer of a head, with their defaults.
 _HIDDEN = {"hidden_activation": None, "hidden_norm": False, "hidden_bias": True}
-# Their ways to read the tokens of a text -> ours.
-_POOLINGS = {"cls": "cls", "bos": "cls", "mean": "mean", "late": "late"}
+# Options of the MLM head, with those of BERT's.
+_MLM = {"hidden_norm": True, "hidden_bias": True, "output_bias": True}
 _PROBLEMS = {
     "single_label": "single_label_classification",
     "multi_label": "multi_label_classification",
@@ -55,8 +52,17 @@ def write_head_options(
     key = family.head_dropout.get(class_name)
     if key and options.get("dropout") is not None:
         values[key] = options["dropout"]
-    if family.pooling and task_format(class_name).reads_text_vector:
-        values[family.pooling] = options.get("pooling", "cls")
+    task = task_format(class_name)
+    if family.pooling and task.reads_text_vector:
+        values[family.pooling] = family.poolings[options.get("pooling", "cls")]
+    if family.hidden_dropout_key and options.get("hidden_dropout") is not None:
+        values[family.hidden_dropout_key] = options["hidden_dropout"]
+    tied = options.get("tied", True)
+    if task.is_mlm and tied != family.defaults.get("tie_word_embeddings", True):
+        values["tie_word_embeddings"] = tied
+    if task.is_mlm and family.mlm_sizes:
+        pairs = zip(family.mlm_sizes, options["hidden_sizes"], strict=True)
+        values |= {key: size for key, size in pairs if key in family.defaults}
     return values
 
 
@@ -67,13 +73,14 @@ def pooling_of(values: Mapping[str, Any], family: Family, path: Path) -> str:
         ArtifactError: if it is not known.
     """
     assert family.pooling is not None
-    theirs = values.get(family.pooling) or family.defaults[family.pooling]
-    if theirs not in _POOLINGS:
-        raise ArtifactError(
-            f"{path}: not supported: {family.pooling}={theirs!r:.100}. "
-            f"Supported: {', '.join(_POOLINGS)}"
-        )
-    return _POOLINGS[theirs]
+    stated = stated_value(values, family.pooling, family)
+    for ours, theirs in family.poolings.items():
+        if theirs == stated:
+            return ours
+    raise ArtifactError(
+        f"{path}: not supported: {family.pooling}={stated!r:.100}. "
+        f"Supported: {', '.join(family.poolings.values())}"
+    )
 
 
 def family_head(class_name: str, config: BertConfig) -> dict[str, Any]:
@@ -88,8 +95,9 @@ def family_head(class_name: str, config: BertConfig) -> dict[str, Any]:
     """
     family, task = FAMILIES[config.family], task_format(class_name)
     if task.is_mlm:
-        return {} if family.hidden_bias else {"hidden_bias": False}
+        return _mlm_head(family, config)
     activation = family.hidden_activation.get(class_name)
+    activation = config.activation if activation == OF_ENCODER else activation
     if activation is None and not task.reads_text_vector:
         return {}
     options: dict[str, Any] = {"hidden_activation": activation}
@@ -102,6 +110,22 @@ def family_head(class_name: str, config: BertConfig) -> dict[str, Any]:
     return options
 
 
+def _mlm_head(family: Family, config: BertConfig) -> dict[str, Any]:
+    """Return the options of `MaskedLM` in which a family's head differs from BERT's."""
+    options: dict[str, Any] = {} if family.hidden_bias else {"hidden_bias": False}
+    if family.mlm_activation not in (None, config.activation):
+        options["activation"] = family.mlm_activation
+    options |= family.mlm_head
+    if family.mlm_bias and not getattr(config, family.mlm_bias):
+        options["output_bias"] = False
+    if family.may_be_untied and not family.defaults.get("tie_word_embeddings", True):
+        options["tied"] = False
+    if family.mlm_sizes:
+        defaults = (family.defaults.get(key, config.hidden_size) for key in family.mlm_sizes)
+        options["hidden_sizes"] = list(defaults)
+    return options
+
+
 def needs_pooler(class_name: str, config: BertConfig) -> bool:
     """Return whether a head of this class needs a pooler that the encoder lacks."""
     task = task_format(class_name)
@@ -109,6 +133,8 @@ def needs_pooler(class_name: str, config: BertConfig) -> bool:
         return False
     if task.has_pair_loss:
         return True
+    if FAMILIES[config.family].new_pooling != "cls":
+        return False
     return task.reads_text_vector and (family_head(class_name, config)["hidden_activation"] is None)
 
 
@@ -118,6 +144,9 @@ def new_head_options(class_name: str, config: BertConfig) -> dict[str, Any]:
     If that head needs a pooler and the encoder has none, a tanh layer in the head replaces it.
     """
     options = family_head(class_name, config)
+    pooling = FAMILIES[config.family].new_pooling
+    if pooling != "cls" and task_format(class_name).reads_text_vector:
+        options["pooling"] = pooling
     return options | ({"hidden_activation": "tanh"} if needs_pooler(class_name, config) else {})
 
 
@@ -144,15 +173,18 @@ def read_head_options(
     """
     family, task = FAMILIES[config.family], task_format(class_name)
     options: dict[str, Any] = {}
-    if task.is_mlm and family.mlm_activation not in (None, config.activation):
-        options["activation"] = family.mlm_activation
     if task.has_pair_loss:
         options["loss"] = "nsp" if "nsp/dense" in family.heads else "sop"
     options |= family_head(class_name, config)
+    if task.is_mlm:
+        options |= _stated_mlm_head(values, family)
+    if family.hidden_dropout_key and "hidden_dropout" in options:
+        rate = values.get(family.hidden_dropout_key)
+        options |= {} if rate is None else {"hidden_dropout": rate}
     if family.pooling and task.reads_text_vector:
         pooling = pooling_of(values, family, path)
         options |= {} if pooling == "cls" else {"pooling": pooling}
-    if task.has_summary:
+    if task.has_summary and class_name in family.classes:
         for key, value in _SUMMARY.items():
             if values.get(key, value) != value:
                 received = f"{key}={values[key]!r:.100}"
@@ -169,6 +201,16 @@ def read_head_options(
         options["num_classes"] = len(options["labels"])
         if task.is_text_classifier and values.get("problem_type") is not None:
             options["problem"] = _problem(values["problem_type"], path)
+    return options
+
+
+def _stated_mlm_head(values: Mapping[str, Any], family: Family) -> dict[str, Any]:
+    """Return the options of `MaskedLM` that a config states."""
+    options: dict[str, Any] = {}
+    if family.may_be_untied:
+        options["tied"] = stated_value(values, "tie_word_embeddings", family)
+    if family.mlm_sizes:
+        options["hidden_sizes"] = [stated_value(values, key, family) for key in family.mlm_sizes]
     return options
 
 
@@ -214,55 +256,7 @@ def _problem(theirs: Any, path: Path) -> str:
     raise ArtifactError(f"{path}: not supported: problem_type={theirs!r}. Supported: {supported}")
 
 
-# === Configs and names ===
-
-_LEAVES = {
-    "kernel": LeafRule("weight", transposed=True),
-    "bias": LeafRule("bias"),
-    "embeddings": LeafRule("weight"),
-    "gamma": LeafRule("weight"),
-    "beta": LeafRule("bias"),
-    # Variables of our layers `crf` and `mix`, which Hugging Face's classes do not have.
-    **{name: LeafRule(name) for name in ("transition", "start", "end", "scores", "scale")},
-}
-# Dense layers behind the pooling of a sentence encoder. sentence-transformers keeps each one in a
-# file of its own.
-_VECTOR_LAYERS = {
-    f"{features.SENTENCE_VECTOR}/dense_#": "dense.#.linear",
-    f"{features.SENTENCE_VECTOR}/residual_#": "dense.#.residual",
-}
-# Path prefixes of all heads.
-_HEAD_ROWS = [family.heads for family in (*FAMILIES.values(), NATIVE)] + [_VECTOR_LAYERS]
-HEADS = tuple(sorted({path.partition("/")[0] for rows in _HEAD_ROWS for path in rows}))
-
-# Names of the first PyTorch port, which bert-base-uncased and other published files still have.
-_OLD_NAMES = {"LayerNorm.gamma": "LayerNorm.weight", "LayerNorm.beta": "LayerNorm.bias"}
-
-
-def name_map(family: Family, *, prefixed: bool) -> NameMap:
-    """Return the names of the tensors of a family.
-
-    Args:
-        family: names of the family's layers.
-        prefixed: whether the encoder's tensors begin with the family's prefix, such as "bert.".
-            They do in files of a model with a head.
-    """
-    heads = dict.fromkeys(HEADS, "")
-    prefix = family.prefix if prefixed else ""
-    return NameMap(
-        {**family.encoder, **family.heads, **_VECTOR_LAYERS},
-        _LEAVES,
-        prefixes={**heads, "": prefix},
-        redundant=[COUNTER, *(start + name for name in family.redundant for start in {"", prefix})],
-    )
-
-
-def current_name(tensor: str) -> str:
-    """Return the current name of a tensor that may come from an old file."""
-    for old, current in _OLD_NAMES.items():
-        if tensor.endswith(old):
-            return tensor.removesuffix(old) + current
-    return tensor
+# === Configs ===
 
 
 def write_config(config: BertConfig, class_name: str, options: Mapping[str, Any]) -> dict[str, Any]:
@@ -302,11 +296,25 @@ def family_for(config: BertConfig, class_name: str, options: Mapping[str, Any]) 
         epsilon = options.get("layer_norm_epsilon") or config.layer_norm_epsilon
         fits = fits and mlm == (family.mlm_activation or config.activation)
         fits = fits and epsilon == config.layer_norm_epsilon
+        fits = fits and _is_their_width(options, family, config)
     theirs = family_head(class_name, config)
-    for name, plain in _HIDDEN.items():
+    for name, plain in (_MLM if task.is_mlm else _HIDDEN).items():
         fits = fits and options.get(name, plain) == theirs.get(name, plain)
-    if task.reads_text_vector:
-        fits = fits and (family.pooling is not None or options.get("pooling", "cls") == "cls")
+    poolings = family.poolings if family.pooling is not None else ("cls",)
+    fits = fits and (not task.reads_text_vector or options.get("pooling", "cls") in poolings)
     if task.has_pair_loss:
         fits = fits and f"{options.get('loss', 'nsp')}/dense" in family.heads
     return family if fits else NATIVE
+
+
+def _is_their_width(options: Mapping[str, Any], family: Family, config: BertConfig) -> bool:
+    """Return whether an MLM head has the dense layers and the output matrix of its family's."""
+    sizes, theirs = options.get("hidden_sizes"), _mlm_head(family, config).get("hidden_sizes")
+    if family.mlm_sizes and sizes is not None and len(sizes) == len(theirs):
+        # The config states those that have a default.
+        stated = (key in family.defaults for key in family.mlm_sizes)
+        theirs = [
+            mine if is_stated else size
+            for mine, size, is_stated in zip(sizes, theirs, stated, strict=True)
+        ]
+    return sizes == theirs and (family.may_be_untied or options.get("tied", True))

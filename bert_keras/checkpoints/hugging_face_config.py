@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -10,6 +10,7 @@ from typing import Any
 from bert_keras.checkpoints import hugging_face_names
 from bert_keras.checkpoints.hugging_face_family import Family
 from bert_keras.checkpoints.hugging_face_names import FAMILIES
+from bert_keras.checkpoints.tensors import Tensors
 from bert_keras.config import BertConfig
 from bert_keras.config_checks import MOST
 from bert_keras.errors import ArtifactError
@@ -24,9 +25,20 @@ _ACTIVATIONS = {
     "swish": "silu",
     "tanh": "tanh",
 }
+_SMALL = "a small BERT or DistilBERT"
+_LONG = "ModernBERT, which reads texts of 8,192 tokens"
+# `model_type` of encoders that this package does not compute -> what to use instead.
+_INSTEAD = {
+    "neobert": "ModernBERT or EuroBERT, whose blocks are of the same kind",
+    **dict.fromkeys(("mobilebert", "squeezebert", "nystromformer", "ibert"), _SMALL),
+    **dict.fromkeys(("longformer", "big_bird"), _LONG),
+    **dict.fromkeys(("convbert", "funnel", "fnet"), "ELECTRA of about the same size"),
+    "luke": "RoBERTa",
+    "xmod": "XLM-RoBERTa",
+}
 # Words of `layer_types` for layers whose attention is local, and global.
 _LOCAL, _GLOBAL = "sliding_attention", "full_attention"
-_EVERY = "global_attn_every_n_layers"
+_EVERY, _USUAL = "global_attn_every_n_layers", 3  # of so many layers one is global
 _ABSENT: Any = object()
 
 
@@ -36,14 +48,39 @@ def family_of(values: Mapping[str, Any], path: Path) -> str:
     Raises:
         ArtifactError: if `model_type` is not known.
     """
-    for name, family in FAMILIES.items():
-        if values.get("model_type") in family.model_types:
-            return name
-    known = ", ".join(kind for family in FAMILIES.values() for kind in family.model_types)
+    name = hugging_face_names.family_name(values)
+    if name is not None:
+        return name
+    kinds = dict.fromkeys(kind for family in FAMILIES.values() for kind in family.model_types)
+    known, kind = ", ".join(kinds), values.get("model_type")
+    advice = f". Use {_INSTEAD[kind]}" if isinstance(kind, str) and kind in _INSTEAD else ""
     raise ArtifactError(
-        f"{path}: only these can be opened: {known}. "
-        f"Received: model_type={values.get('model_type')!r}"
+        f"{path}: only these can be opened: {known}. Received: model_type={kind!r:.100}{advice}"
     )
+
+
+def completed(
+    values: dict[str, Any], path: Path, open_tensors: Callable[[], Tensors]
+) -> dict[str, Any]:
+    """Return the values of a config.json, with those that it does not state but tensors show.
+
+    Args:
+        values: parsed config.json.
+        path: path of the file, for messages.
+        open_tensors: function that opens the weights; it is called only if they can show a value.
+
+    Raises:
+        ArtifactError: if the model is not known, or has no weights.
+    """
+    shown_by = FAMILIES[family_of(values, path)].shown_by
+    if not any(set(shown) - set(values) for shown in shown_by.values()):
+        return values
+    with open_tensors() as source:
+        names = [f".{name}" for name in source.shapes]  # wrappers put more before a name
+    for tensor, shown in shown_by.items():
+        if any(name.endswith(f".{tensor}") for name in names):
+            values = {**shown, **values}
+    return values
 
 
 def read_config(values: Mapping[str, Any], path: Path, *, pooler: bool) -> BertConfig:
@@ -59,11 +96,18 @@ def read_config(values: Mapping[str, Any], path: Path, *, pooler: bool) -> BertC
     """
     name = family_of(values, path)
     family = FAMILIES[name]
-    hugging_face_names.require_known_values(values, path)
+    if family.earlier is not None:
+        values = family.earlier(values)
+    hugging_face_names.require_known_values(values, path, family)
     _require(values, family, path)
     keys = {**family.sizes, **family.constants}
-    stated = {theirs: _stated(values, theirs, family) for theirs in set(keys.values())}
-    counts = {theirs for ours, theirs in keys.items() if ours in MOST}
+    stated = {theirs: stated_value(values, theirs, family) for theirs in set(keys.values())}
+    # A default of None stands for the value of another key, as for `num_key_value_heads`.
+    counts = {
+        theirs
+        for ours, theirs in keys.items()
+        if ours in MOST and family.defaults.get(theirs, _ABSENT) is not None
+    }
     absent = {key for key in counts if key in values and values[key] is None}
     absent |= {key for key in family.sizes.values() if stated[key] is _ABSENT}
     if absent:
@@ -72,31 +116,69 @@ def read_config(values: Mapping[str, Any], path: Path, *, pooler: bool) -> BertC
     ours = {ours: stated[theirs] for ours, theirs in keys.items() if stated[theirs] is not _ABSENT}
     for key, conversion in family.conversions.items():
         ours[key] = conversion.read(ours[key])
+    ours |= _joint_values(values, family, path)
     ours["activation"] = activation(ours["activation"], f"{path}: {keys['activation']}")
     ours = {**ours, "pooler": pooler, **family.fixed, "family": name}
     if family.has_layer_types:
-        ours |= _layer_pattern(values, ours["num_layers"], path)
+        ours |= _layer_pattern(values, family, ours["num_layers"], path)
     if offset := _position_offset(values, family, path):
         ours["position_offset"] = offset
         if type(ours["max_positions"]) is int:  # else `BertConfig` refuses it
             ours["max_positions"] -= offset
-    if not ours.get("num_segments", 1) and "num_segments" not in family.fixed:
+    has_segments = family.optional_segments or "num_segments" in family.fixed
+    if not ours.get("num_segments", 1) and not has_segments:
         raise ArtifactError(
             f"{path}: not supported: type_vocab_size=0. A {name} needs one segment at least."
         )
     if family.needs_projection and ours["embedding_size"] == ours["hidden_size"]:
         raise ArtifactError(
             f"{path}: not supported: embedding_size=hidden_size={ours['hidden_size']}, where "
-            "ALBERT has a projection that changes no size. Supported: two different sizes"
+            f"the library's {name} has a projection that changes no size. Supported: two "
+            "different sizes"
         )
     try:
-        return BertConfig.from_dict(ours)
+        config = BertConfig.from_dict(ours)
     except ValueError as error:
         raise ArtifactError(f"{path}: {error}") from error
+    for key, same in family.same_as.items():
+        if values.get(key) not in (None, getattr(config, same)):
+            raise ArtifactError(
+                f"{path}: not supported: {key}={values[key]!r:.100}. "
+                f"Supported: {getattr(config, same)}, the encoder's {same}"
+            )
+    if family.head_size and values.get(family.head_size) not in (None, config.head_size):
+        raise ArtifactError(
+            f"{path}: not supported: {family.head_size}={values[family.head_size]!r:.100}. "
+            f"Supported: {config.head_size}, which is {family.sizes['hidden_size']} / "
+            f"{family.sizes['num_heads']}"
+        )
+    return config
 
 
-def _stated(values: Mapping[str, Any], key: str, family: Family) -> Any:
-    """Return the value of a key, of its earlier names, or its default; `_ABSENT` without any."""
+def _joint_values(values: Mapping[str, Any], family: Family, path: Path) -> dict[str, Any]:
+    """Return our values that several of their values state together.
+
+    Raises:
+        ArtifactError: if this package does not compute what they state.
+    """
+    found: dict[str, Any] = {}
+    for name, conversion in family.joint.items():
+        stated = [stated_value(values, key, family) for key in conversion.keys]
+        found[name] = conversion.read(*stated)
+        if found[name] is None:
+            pairs = zip(conversion.keys, stated, strict=True)
+            received = ", ".join(f"{key}={value!r:.100}" for key, value in pairs)
+            raise ArtifactError(
+                f"{path}: not supported: {received}. Supported: {conversion.supported}"
+            )
+    return found
+
+
+def stated_value(values: Mapping[str, Any], key: str, family: Family) -> Any:
+    """Return the value of a key, of its earlier names, or its default.
+
+    Without any of them the result is an object that equals nothing else.
+    """
     for name in (key, *family.aliases.get(key, ())):
         found = _nested(values, name)
         if found is not _ABSENT and found is not None:
@@ -120,13 +202,16 @@ def _require(values: Mapping[str, Any], family: Family, path: Path) -> None:
         if found is _ABSENT or found is None:
             continue
         if not any(found is value or found == value for value in accepted):
+            advice = f". {family.advice[key]}" if key in family.advice else ""
             raise ArtifactError(
                 f"{path}: not supported: {key}={found!r:.200}. "
-                f"Supported: {', '.join(map(repr, accepted))}"
+                f"Supported: {', '.join(map(repr, accepted))}{advice}"
             )
 
 
-def _layer_pattern(values: Mapping[str, Any], num_layers: Any, path: Path) -> dict[str, Any]:
+def _layer_pattern(
+    values: Mapping[str, Any], family: Family, num_layers: Any, path: Path
+) -> dict[str, Any]:
     """Return our values for the layers that are local: every n-th layer is global.
 
     Raises:
@@ -134,15 +219,18 @@ def _layer_pattern(values: Mapping[str, Any], num_layers: Any, path: Path) -> di
     """
     kinds, every = values.get("layer_types"), values.get(_EVERY)
     if kinds is None:
-        return {"global_every": 3 if every is None else every}
-    if isinstance(kinds, list) and len(kinds) == num_layers and set(kinds) <= {_LOCAL, _GLOBAL}:
+        usual = _USUAL if every is None else every
+        return {"global_every": usual, "global_offset": family.first_global}
+    is_list = isinstance(kinds, list) and all(kind in (_LOCAL, _GLOBAL) for kind in kinds)
+    if is_list and len(kinds) == num_layers:
         places = [layer for layer, kind in enumerate(kinds) if kind == _GLOBAL]
         steps = [after - before for before, after in pairwise(places)]
-        # With one global layer the list does not show the number, so the key of older files does.
+        # A short list shows less than a whole period: then the number that the file states, or the
+        # usual one, is meant.
         stated: list[int] = [every] if type(every) is int else []
-        for step in (*stated, *steps[:1], num_layers + 1):
+        for step in (*stated, _USUAL, *steps[:1], num_layers + 1):
             offset = places[0] if places else num_layers
-            if 0 <= offset < step and places == list(range(offset, num_layers, step)):
+            if offset < step and places == list(range(offset, num_layers, step)):
                 return {"global_every": step, "global_offset": offset}
     raise ArtifactError(
         f"{path}: not supported: layer_types={kinds!r:.200}. Supported: a list of one for each "
@@ -197,8 +285,12 @@ def config_values(config: BertConfig, class_name: str) -> dict[str, Any]:
             words = {ours: theirs for theirs, ours in reversed(_ACTIVATIONS.items())}
             value = words[value]
         _set_nested(values, theirs, value)
+    for name, conversion in family.joint.items():
+        values |= conversion.write(getattr(config, name))
+    values |= family.selected_by
     for key, accepted in family.required.items():
-        if key.partition("/")[0] in values:  # of a nested key, such as the kind of rotation
+        first, _, rest = key.partition("/")
+        if rest and first in values:  # such as the kind of rotary positions
             _set_nested(values, key, accepted[0])
     if family.has_layer_types:
         values["layer_types"] = [

@@ -1,4 +1,4 @@
-"""Tables of Hugging Face's names for RoBERTa and its kin, and for encoders after BERT's generation.
+"""Tables of Hugging Face's names for RoBERTa and its kin, and for MPNet.
 
 A family is a row of values: it has no class of its own. Values that Hugging Face's library computes
 and this package does not are in `required`, so that they are refused by name.
@@ -7,8 +7,6 @@ and this package does not are in `required`, so that they are refused by name.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
-from typing import Any
 
 from bert_keras.checkpoints.hugging_face_family import (
     BLOCK,
@@ -16,13 +14,17 @@ from bert_keras.checkpoints.hugging_face_family import (
     DEEP_LABEL,
     DEFAULTS,
     EMBEDDINGS,
-    Conversion,
     Family,
+    block,
     classes_of,
 )
+from bert_keras.config_checks import POSITION_EMBEDDINGS
 
-# Kind of rotary positions whose rates do not depend on the length of a text.
-_PLAIN_ROTATION = ("default",)
+# Jina published its embeddings v3 as code over the model type "xlm-roberta".
+_JINA = (
+    "This is Jina embeddings v3 with code of its own. Use jinaai/jina-embeddings-v3-hf, which has "
+    'the model_type "jina_embeddings_v3"'
+)
 
 ROBERTA = Family(
     model_types=("roberta",),
@@ -36,6 +38,8 @@ ROBERTA = Family(
         **DEEP_LABEL,
     },
     classes=classes_of("Roberta"),
+    required={"lora_adaptations": (None,), "position_embedding_type": POSITION_EMBEDDINGS},
+    advice={"lora_adaptations": _JINA, "position_embedding_type": _JINA},
     pad_token_id=1,
     position_offset=None,
     redundant=("embeddings.position_ids", "lm_head.decoder.weight", "lm_head.decoder.bias"),
@@ -47,31 +51,6 @@ _KIN = {
     "camembert": ("camembert", "Camembert", "roberta."),
     "data2vec_text": ("data2vec-text", "Data2VecText", "data2vec_text."),
 }
-# Heads of ModernBERT. All have the same hidden layer.
-_CLASSIFYING = ("SequenceClassifier", "TokenClassifier", "QuestionAnswerer", "MultipleChoice")
-_OUTPUTS = ("label", "tags", "span", "choice")
-
-
-def _block(block: str, names: Mapping[str, str]) -> dict[str, str]:
-    """Return the rows of the layers of a block, whose names begin with `block`."""
-    return {f"block_#/{ours}": f"{block}.{theirs}" for ours, theirs in names.items()}
-
-
-def _fused(name: str, *parts: str) -> dict[str, str]:
-    """Return the rows of layers that one tensor stores, in their order in it."""
-    return dict.fromkeys(parts, name)
-
-
-def _half(window: Any) -> Any:
-    """Return the tokens to one side of a window of tokens to both sides."""
-    return window // 2 if type(window) is int else window
-
-
-def _twice(window: Any) -> Any:
-    """Return the tokens to both sides of a window of tokens to one side."""
-    return 2 * window if type(window) is int else window
-
-
 MORE_FAMILIES = {
     **{
         name: dataclasses.replace(
@@ -85,7 +64,7 @@ MORE_FAMILIES = {
         encoder={
             **{name: theirs for name, theirs in EMBEDDINGS.items() if "segment" not in name},
             "distance_bias/table": "encoder.relative_attention_bias",
-            **_block(
+            **block(
                 "encoder.layer.#",
                 {
                     "attention/query": "attention.attn.q",
@@ -119,93 +98,5 @@ MORE_FAMILIES = {
         redundant=ROBERTA.redundant,
         hidden_activation=ROBERTA.hidden_activation,
         mlm_activation="gelu",
-    ),
-    "modernbert": Family(
-        model_types=("modernbert",),
-        prefix="model.",
-        encoder={
-            "embeddings/token": "embeddings.tok_embeddings",
-            "embeddings/layer_norm": "embeddings.norm",
-            **_block(
-                "layers.#",
-                {
-                    "attention_layer_norm": "attn_norm",
-                    **_fused("attn.Wqkv", "attention/query", "attention/key", "attention/value"),
-                    "attention/output": "attn.Wo",
-                    "feedforward_layer_norm": "mlp_norm",
-                    **_fused("mlp.Wi", "feedforward/gate", "feedforward/intermediate"),
-                    "feedforward/output": "mlp.Wo",
-                },
-            ),
-            "final_norm": "final_norm",
-        },
-        heads={
-            **{f"{head}/dense": "head.dense" for head in ("mlm", *_OUTPUTS)},
-            **{f"{head}/layer_norm": "head.norm" for head in ("mlm", *_OUTPUTS)},
-            **{f"{head}/output": "classifier" for head in _OUTPUTS},
-            "mlm": "decoder",
-        },
-        classes=classes_of("ModernBert"),
-        constants={
-            "activation": "hidden_activation",
-            "layer_norm_epsilon": "norm_eps",
-            "norm_bias": "norm_bias",
-            "dropout": "embedding_dropout",
-            "attention_dropout": "attention_dropout",
-            "intermediate_dropout": "mlp_dropout",
-            "initializer_range": "initializer_range",
-            "attention_bias": "attention_bias",
-            "intermediate_bias": "mlp_bias",
-            "output_bias": "mlp_bias",
-            "window": "local_attention",
-            "rotary_base": "rope_parameters/full_attention/rope_theta",
-            "local_rotary_base": "rope_parameters/sliding_attention/rope_theta",
-        },
-        defaults={
-            "hidden_activation": "gelu",
-            "norm_eps": 1e-5,
-            **dict.fromkeys(("norm_bias", "attention_bias", "mlp_bias"), False),
-            **dict.fromkeys(("embedding_dropout", "attention_dropout", "mlp_dropout"), 0.0),
-            "initializer_range": 0.02,
-            "local_attention": 128,
-            "rope_parameters/full_attention/rope_theta": 160_000.0,
-            "rope_parameters/sliding_attention/rope_theta": 10_000.0,
-            "classifier_pooling": "cls",
-        },
-        conversions={"window": Conversion(_half, _twice)},
-        aliases={
-            "rope_parameters/full_attention/rope_theta": ("global_rope_theta",),
-            "rope_parameters/sliding_attention/rope_theta": ("local_rope_theta",),
-        },
-        required={
-            "rope_parameters/full_attention/rope_type": _PLAIN_ROTATION,
-            "rope_parameters/sliding_attention/rope_type": _PLAIN_ROTATION,
-            "decoder_bias": (True,),
-            "classifier_bias": (False,),
-            "classifier_activation": ("gelu",),
-        },
-        irrelevant=(
-            *("deterministic_flash_attn", "reference_compile", "repad_logits_with_grad"),
-            *("sparse_prediction", "sparse_pred_ignore_index", "initializer_cutoff_factor"),
-        ),
-        fixed={
-            "num_segments": 0,
-            "pooler": False,
-            "block": "pre_norm",
-            "first_norm": False,
-            "gated": True,
-            "position_embedding": "none",
-            "attention_positions": "rotary",
-        },
-        has_layer_types=True,
-        pad_token_id=50_283,
-        redundant=("decoder.weight",),
-        hidden_activation=dict.fromkeys(_CLASSIFYING, "gelu"),
-        hidden_dropout=0.0,
-        hidden_norm=True,
-        hidden_bias=False,
-        mlm_activation="gelu",
-        pooling="classifier_pooling",
-        head_dropout=dict.fromkeys(_CLASSIFYING, "classifier_dropout"),
     ),
 }

@@ -6,6 +6,10 @@ import dataclasses
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
+import numpy as np
+
+from bert_keras.config import BertConfig
+
 EMBEDDINGS = {
     "embeddings/token": "embeddings.word_embeddings",
     "embeddings/segment": "embeddings.token_type_embeddings",
@@ -29,6 +33,17 @@ CLASSIFIERS = {
     "span/output": "qa_outputs",
     "choice/output": "classifier",
 }
+# MLM head of BERT and kin, and the tied weights that old files have a second time.
+PREDICTIONS = {
+    "mlm/dense": "cls.predictions.transform.dense",
+    "mlm/layer_norm": "cls.predictions.transform.LayerNorm",
+    "mlm": "cls.predictions",
+}
+SECOND_NAMES = (
+    "embeddings.position_ids",
+    "cls.predictions.decoder.weight",
+    "cls.predictions.decoder.bias",
+)
 # RoBERTa and ELECTRA classify a text with a dense layer in the head, not with the pooler.
 DEEP_LABEL = {"label/dense": "classifier.dense", "label/output": "classifier.out_proj"}
 
@@ -130,6 +145,27 @@ class Conversion(NamedTuple):
     write: Callable[[Any], Any]
 
 
+class JointConversion(NamedTuple):
+    """Translation of one of our values that several of their values state together.
+
+    Attributes:
+        keys: Hugging Face's keys.
+        read: from their values, in the order of `keys`, to ours.
+        write: from our value to their values by key; keys that say the same may be missing.
+        supported: words on the values that can be read, for messages. `read` returns None for
+            others.
+    """
+
+    keys: tuple[str, ...]
+    read: Callable[..., Any]
+    write: Callable[[Any], Mapping[str, Any]]
+    supported: str
+
+
+# Activation of a hidden layer that is the activation of the encoder.
+OF_ENCODER = "encoder"
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Family:
     """Hugging Face's names for one model family.
@@ -145,26 +181,56 @@ class Family:
         constants: our config key -> Hugging Face's key, for keys with a default.
         defaults: Hugging Face's key -> its value if a config does not state it.
         fixed: our config key -> its value in every model of the family.
+        whole: path of our variable -> name of its tensor, if that does not follow from `encoder`.
+        interleaved: names in `encoder` of several layers, whose tensor alternates them by head.
+        computed: names of tensors that follow from the config -> their values. They are written
+            for other libraries, and not read.
+        unread: beginnings of the names of tensors of heads that this package lacks.
+        shown_by: name of a tensor -> config values that it shows where a config.json states none.
+        selected_by: values of a config.json by which a family differs from another one of the same
+            `model_types`. They are written.
         conversions: our config key -> translation of its value, where the two differ.
+        joint: our config key -> translation of a value that several of their keys state.
+        same_as: Hugging Face's key -> our attribute whose value it must have.
         aliases: Hugging Face's key -> its earlier names, which are read where it is missing. Parts
             of a nested key are separated by "/".
         required: Hugging Face's key -> values that compute what this package computes. Any other
             value is refused.
+        advice: Hugging Face's key -> what to use where its value is refused.
         irrelevant: Hugging Face's keys that change no output of this family.
+        earlier: translation of a whole config.json of earlier versions, for keys whose values are
+            not those of the current ones; None where the names of `aliases` suffice.
+        other_prefixes: further values of `prefix`, which are read.
+        has_own_code: whether the family was first published as code in its folders. Their key
+            `auto_map` names code that computes what transformers computes now.
+        head_size: key of the width of a head, which must be `hidden_size` / `num_heads`.
+        optional_segments: whether models without a segment table exist.
         position_offset: number of rows of the position table before the first position; None for
             pad_token_id + 1. `max_position_embeddings` counts them.
         needs_projection: whether tables of the encoder's width are refused, because there is a
             projection that would change no size.
         has_layer_types: whether the config lists for each layer whether its attention is local.
+        first_global: number of the first of the layers that are global, every third, where the
+            config has no such list.
         pad_token_id: value that is written.
         redundant: tensors without content of their own: buffers and second names of tied weights.
-        hidden_activation: our class -> activation of the hidden layer in its head. A class that is
-            not in it uses the pooler instead.
+        hidden_activation: our class -> activation of the hidden layer in its head, or `OF_ENCODER`.
+            A class that is not in it uses the pooler instead.
         hidden_dropout: dropout rate before that layer; None for the rate of the head.
+        hidden_dropout_key: config key of that rate, whose default is `hidden_dropout`; None for no
+            key.
         hidden_norm: whether that layer is followed by a normalisation, as the encoder has them.
         hidden_bias: whether that layer, and the dense layer of the MLM head, have biases.
         pooling: config key of the way in which a text classifier reads the tokens; None for [CLS].
+        poolings: our option `pooling` -> their value of that key.
         mlm_activation: activation of the MLM head; None for the encoder's activation.
+        mlm_head: options of `MaskedLM` in which the head differs from BERT's. A head may have an
+            output matrix of its own if `heads` has a row for "mlm/output"; then the key
+            `tie_word_embeddings` states whether it has.
+        mlm_bias: name of the value of `BertConfig` that decides whether the logits have a bias;
+            None where `mlm_head` does.
+        mlm_sizes: config keys of the widths of the dense layers of the MLM head; () for one layer
+            of the width of the token table.
         head_dropout: our class -> config key of the dropout rate of its head.
     """
 
@@ -178,25 +244,53 @@ class Family:
     constants: Mapping[str, str] = dataclasses.field(default_factory=lambda: dict(CONSTANTS))
     defaults: Mapping[str, Any] = dataclasses.field(default_factory=lambda: dict(DEFAULTS))
     fixed: Mapping[str, Any] = dataclasses.field(default_factory=dict[str, Any])
+    whole: Mapping[str, str] = dataclasses.field(default_factory=dict[str, str])
+    interleaved: tuple[str, ...] = ()
+    computed: Mapping[str, Callable[[BertConfig], np.ndarray]] = dataclasses.field(
+        default_factory=dict[str, Callable[[BertConfig], np.ndarray]]
+    )
+    unread: tuple[str, ...] = ()
+    shown_by: Mapping[str, Mapping[str, Any]] = dataclasses.field(
+        default_factory=dict[str, Mapping[str, Any]]
+    )
+    selected_by: Mapping[str, Any] = dataclasses.field(default_factory=dict[str, Any])
     conversions: Mapping[str, Conversion] = dataclasses.field(default_factory=dict[str, Conversion])
+    joint: Mapping[str, JointConversion] = dataclasses.field(
+        default_factory=dict[str, JointConversion]
+    )
+    same_as: Mapping[str, str] = dataclasses.field(default_factory=dict[str, str])
     aliases: Mapping[str, tuple[str, ...]] = dataclasses.field(
         default_factory=dict[str, tuple[str, ...]]
     )
     required: Mapping[str, tuple[Any, ...]] = dataclasses.field(
         default_factory=dict[str, tuple[Any, ...]]
     )
+    advice: Mapping[str, str] = dataclasses.field(default_factory=dict[str, str])
     irrelevant: tuple[str, ...] = ()
+    earlier: Callable[[Mapping[str, Any]], Mapping[str, Any]] | None = None
+    other_prefixes: tuple[str, ...] = ()
+    has_own_code: bool = False
+    head_size: str | None = None
+    optional_segments: bool = False
     position_offset: int | None = 0
     needs_projection: bool = False
     has_layer_types: bool = False
+    first_global: int = 0
     pad_token_id: int = 0
     redundant: tuple[str, ...] = ("embeddings.position_ids",)
     hidden_activation: Mapping[str, str] = dataclasses.field(default_factory=dict[str, str])
     hidden_dropout: float | None = None
+    hidden_dropout_key: str | None = None
     hidden_norm: bool = False
     hidden_bias: bool = True
     pooling: str | None = None
+    poolings: Mapping[str, str] = dataclasses.field(
+        default_factory=lambda: {"cls": "cls", "mean": "mean"}
+    )
     mlm_activation: str | None = None
+    mlm_head: Mapping[str, Any] = dataclasses.field(default_factory=dict[str, Any])
+    mlm_bias: str | None = None
+    mlm_sizes: tuple[str, ...] = ()
     head_dropout: Mapping[str, str] = dataclasses.field(
         default_factory=lambda: dict.fromkeys(CLASSIFYING, "classifier_dropout")
     )
@@ -205,6 +299,30 @@ class Family:
         """Return all of Hugging Face's names for our class `ours`."""
         tables = (self.classes, self.other_classes)
         return tuple(table[ours] for table in tables if ours in table)
+
+    @property
+    def may_be_untied(self) -> bool:
+        """True if an MLM head may have an output matrix of its own."""
+        return "mlm/output" in self.heads
+
+    @property
+    def new_pooling(self) -> str:
+        """Our option `pooling` of a text classifier whose config does not state it."""
+        stated = self.defaults.get(self.pooling or "", "cls")
+        return next(ours for ours, theirs in self.poolings.items() if theirs == stated)
+
+
+# === Rows that families share ===
+
+
+def block(start: str, names: Mapping[str, str]) -> dict[str, str]:
+    """Return the rows of the layers of a block, whose names begin with `start`."""
+    return {f"block_#/{ours}": f"{start}.{theirs}" for ours, theirs in names.items()}
+
+
+def fused(name: str, *parts: str) -> dict[str, str]:
+    """Return the rows of layers that one tensor stores, in their order in it."""
+    return dict.fromkeys(parts, name)
 
 
 # DistilBERT states whether its position table is fixed.

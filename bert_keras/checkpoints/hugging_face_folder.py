@@ -1,9 +1,7 @@
 """Folders in Hugging Face's layout, written by Hugging Face's libraries or by `bert_keras`.
 
-`model.safetensors` holds plain float kernels, which every library reads: adapters are merged into
-them, and quantised weights are converted to floats. That cannot be undone exactly. Therefore
-`bert_keras.safetensors` also holds the kernels without adapters, the adapters, and the quantised
-weights with their scales.
+`model.safetensors` holds plain float kernels, which every library reads. `exact_weights` describes
+the file beside it.
 """
 
 from __future__ import annotations
@@ -11,27 +9,25 @@ from __future__ import annotations
 import dataclasses
 import functools
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import keras
-import numpy as np
-
 from bert_keras import file_io
 from bert_keras.checkpoints import (
+    exact_weights,
     hugging_face,
     hugging_face_names,
+    hugging_face_tensors,
     new_heads,
     sentence_transformers,
-    streaming,
     tensors,
     weight_files,
     wrapped_names,
 )
 from bert_keras.checkpoints import manifest as manifests
 from bert_keras.checkpoints.checkpoint import Checkpoint, Shapes, is_task
-from bert_keras.checkpoints.hugging_face_config import family_of, read_config
+from bert_keras.checkpoints.hugging_face_config import completed, family_of, read_config
 from bert_keras.checkpoints.hugging_face_family import Family, task_format
 from bert_keras.checkpoints.hugging_face_names import (
     CLASS_OF_HEADS,
@@ -41,100 +37,11 @@ from bert_keras.checkpoints.hugging_face_names import (
     VECTOR_OPTIONS,
 )
 from bert_keras.checkpoints.manifest import CONFIG, MANIFEST, STATE_WEIGHTS
-from bert_keras.checkpoints.name_mapping import LeafRule, NameMap, TensorSpec
+from bert_keras.checkpoints.name_mapping import NameMap
 from bert_keras.config import BertConfig
-from bert_keras.errors import COPY_AGAIN, ArtifactError
-from bert_keras.layers import state as states
+from bert_keras.errors import ArtifactError
 from bert_keras.tokenizers.files import transformer_folder
 
-# Variable of an adapted or quantised layer that is equal in both files, so it is stored once.
-_SAME = "bias"
-_EXACT = LeafRule("")
-
-
-def state_specs(model: keras.Model, state: Mapping[str, Any]) -> list[TensorSpec]:
-    """Return the variables in `bert_keras.safetensors`: those of adapted and quantised layers."""
-    layers = states.layers_by_name(model)
-    changed = dict.fromkeys([*state.get("quantization", {}), *_adapters(state)])
-    return [
-        TensorSpec(variable, f"{name}/{variable.name}", _EXACT)
-        for name in changed
-        for variable in layers[name].weights
-        if variable.name != _SAME
-    ]
-
-
-def write_state(model: keras.Model, state: Mapping[str, Any], directory: Path) -> str | None:
-    """Write `bert_keras.safetensors`; return its sha256. Without layers to write return None.
-
-    Raises:
-        NumericError: if a value is not finite.
-    """
-    path = directory / STATE_WEIGHTS
-    specs = state_specs(model, state)
-    if not specs:
-        path.unlink(missing_ok=True)  # an earlier model may have left one
-        return None
-    return streaming.write_safetensors(path, specs)
-
-
-def restore_state(model: keras.Model, state: Mapping[str, Any], directory: Path) -> None:
-    """Restore frozen layers, adapters and quantisation of a model, with their exact weights.
-
-    Args:
-        model: model that is filled with the plain weights.
-        state: state of the saved model; see `layers.state`.
-        directory: folder with `bert_keras.safetensors`, if the state needs it.
-
-    Raises:
-        ArtifactError: if the state or the file is missing or does not fit the model.
-    """
-    path = directory / STATE_WEIGHTS
-    try:
-        states.check_state(state)
-        if not state.get("adapters") and not state.get("quantization"):
-            states.set_state(model, state)
-            return
-    except ValueError as error:
-        raise ArtifactError(f"{directory}: {error}") from error
-    with tensors.TensorFile(path) as file:
-        for name, values in _adapters(state).items():
-            # The state alone states the rank: compare it before it decides how much is allocated.
-            ranks = [shape for key, shape in file.shapes.items() if key.startswith(f"{name}/lora_")]
-            if len(ranks) != 2 or ranks[0][1:] + ranks[1][:1] != (values["rank"],) * 2:
-                raise ArtifactError(
-                    f"{path}: no adapter of rank {values['rank']} for {name}. Received: {ranks}. "
-                    f"{MANIFEST} and this file must be of one save. {COPY_AGAIN}"
-                )
-        try:
-            states.set_state(model, state)
-        except ValueError as error:
-            raise ArtifactError(f"{directory}: {error}") from error
-        kept = state_specs(model, state)
-        expected = {spec.tensor: spec.shape for spec in kept}
-        tensors.check(path, file.shapes, expected)
-        for spec in streaming.with_progress(kept, f"reading {path}"):
-            values = file.read(spec.tensor)
-            whole = values.dtype.kind in "iu", np.dtype(_numpy(spec.variable.dtype)).kind in "iu"
-            if whole[0] != whole[1]:
-                raise ArtifactError(
-                    f"{path}: {spec.tensor}: expected {spec.variable.dtype}. "
-                    f"Received: {values.dtype}. {COPY_AGAIN}"
-                )
-            spec.variable.assign(values)
-
-
-def _numpy(dtype: str) -> str:
-    return "float32" if dtype == "bfloat16" else dtype
-
-
-def _adapters(state: Mapping[str, Any]) -> dict[str, Any]:
-    """Return rank and alpha of each adapted layer, by its name."""
-    adapters = state.get("adapters", {}).values()
-    return {name: values for layers in adapters for name, values in layers.items()}
-
-
-# === Reading ===
 ADAPTER = "adapter_config.json"  # PEFT's file: transformers applies the adapter to the model
 
 
@@ -225,11 +132,11 @@ class Folder(Checkpoint):
         """Return our class with exactly the heads that the tensors show; None if there is none."""
         with self.source() as source:
             prefixed = any(name.startswith(self._theirs.prefix) for name in source.shapes)
-            names = hugging_face.name_map(self._theirs, prefixed=prefixed)
+            names = hugging_face_tensors.name_map(self._theirs, prefixed=prefixed)
             owners = {
                 path.partition("/")[0] for name in source.shapes for path in names.owners(name)
             }
-        heads = frozenset(owners.intersection(hugging_face.HEADS))
+        heads = frozenset(owners.intersection(hugging_face_tensors.HEADS))
         class_name = CLASS_OF_HEADS.get(heads)
         return class_name if class_name in self._theirs.classes else None
 
@@ -255,12 +162,12 @@ class Folder(Checkpoint):
 
     def source(self, *, verify: bool = False) -> tensors.Tensors:
         """Open the weights, and those of dense layers in folders of sentence-transformers."""
-        options: dict[str, Any] = {"allow_pickle": self.allow_pickle, "variant": self.variant}
-        opened = weight_files.open_folder(self._transformer, hugging_face.current_name, **options)
+        family = None if self.manifest is not None else self._theirs
+        opened = self._open_weights(family)
         path = opened.path
-        if self.manifest is None:
-            table = f"{self._theirs.encoder['embeddings/token']}.weight"
-            opened = wrapped_names.unwrapped(opened, table, (self._theirs.prefix,))
+        if family is not None:
+            table = f"{family.encoder['embeddings/token']}.weight"
+            opened = wrapped_names.unwrapped(opened, table, (family.prefix,))
         if verify and self.manifest is not None:
             manifests.check_digest(path, self.manifest)
         files = [opened, *self._dense_files(verify)]
@@ -293,7 +200,7 @@ class Folder(Checkpoint):
                 raise ArtifactError(f"{self.directory / MANIFEST}: {error}") from error
         pooler = f"{self._theirs.encoder.get('pooler/dense')}.weight"
         has_pooler = any(name.endswith(pooler) for name in shapes) or "pooler" in allow_missing
-        return read_config(self.values, self._transformer / CONFIG, pooler=has_pooler)
+        return read_config(self._complete_values, self._transformer / CONFIG, pooler=has_pooler)
 
     def saved_options(
         self, class_name: str, config: BertConfig, shapes: Shapes
@@ -335,7 +242,7 @@ class Folder(Checkpoint):
             written = self.manifest["class"], self.manifest["options"]
             family = hugging_face.family_for(config, *written)
         prefixed = any(name.startswith(family.prefix) for name in shapes)
-        return hugging_face.name_map(family, prefixed=prefixed)
+        return hugging_face_tensors.name_map(family, prefixed=prefixed, num_heads=config.num_heads)
 
     def set_state(self, model: Any, *, is_new: bool = False) -> None:
         """Restore the saved state if the model has the saved class and options; else warn.
@@ -356,11 +263,22 @@ class Folder(Checkpoint):
             return
         if (self.directory / STATE_WEIGHTS).is_file():
             manifests.check_digest(self.directory / STATE_WEIGHTS, self.manifest)
-        restore_state(model, state, self.directory)
+        exact_weights.restore_state(model, state, self.directory)
 
     @property
     def _theirs(self) -> Family:
-        return FAMILIES[family_of(self.values, self._transformer / CONFIG)]
+        return FAMILIES[family_of(self._complete_values, self._transformer / CONFIG)]
+
+    @functools.cached_property
+    def _complete_values(self) -> dict[str, Any]:
+        """Parsed config.json, with values that it does not state and tensors show."""
+        return completed(self.values, self._transformer / CONFIG, self._open_weights)
+
+    def _open_weights(self, family: Family | None = None) -> tensors.Tensors:
+        """Open the weights. The family has further names of tensors, which become current ones."""
+        options: dict[str, Any] = {"allow_pickle": self.allow_pickle, "variant": self.variant}
+        current = functools.partial(hugging_face_tensors.current_name, family=family)
+        return weight_files.open_folder(self._transformer, current, **options)
 
 
 def _check_agreement(manifest: dict[str, Any], values: dict[str, Any], path: Path) -> None:
@@ -369,12 +287,14 @@ def _check_agreement(manifest: dict[str, Any], values: dict[str, Any], path: Pat
     Raises:
         ArtifactError: if they differ, so that other libraries would open another model.
     """
-    hugging_face_names.require_known_values(values, path)
     try:
         config = BertConfig.from_dict(manifest["config"])
-        written = hugging_face.write_config(config, manifest["class"], manifest["options"])
+        saved = manifest["class"], manifest["options"]
+        names = hugging_face.family_for(config, *saved)
+        written = hugging_face.write_config(config, *saved)
     except (ValueError, TypeError, KeyError, AttributeError):
         return  # `read_config` refuses such a manifest
+    hugging_face_names.require_known_values(values, path, names)
     if different := [key for key in written if key in values and values[key] != written[key]]:
         key = different[0]
         raise ArtifactError(

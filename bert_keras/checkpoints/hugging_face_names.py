@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from bert_keras import file_io
+from bert_keras.checkpoints.hugging_face_bert_variants import BERT_VARIANTS
+from bert_keras.checkpoints.hugging_face_deberta import DEBERTA_FAMILIES
 from bert_keras.checkpoints.hugging_face_encoders import MORE_FAMILIES, ROBERTA
 from bert_keras.checkpoints.hugging_face_family import (
     BLOCK,
@@ -17,34 +19,40 @@ from bert_keras.checkpoints.hugging_face_family import (
     DEEP_LABEL,
     DEFAULTS,
     EMBEDDINGS,
+    PREDICTIONS,
+    SECOND_NAMES,
     SINUSOIDAL,
     SIZES,
     Family,
     classes_of,
 )
+from bert_keras.checkpoints.hugging_face_prenorm import PRENORM_FAMILIES
+from bert_keras.checkpoints.hugging_face_rotary import ROTARY_FAMILIES
+from bert_keras.config_checks import POSITION_EMBEDDINGS
 from bert_keras.errors import ArtifactError
 
 # The names of the first PyTorch port are in `hugging_face`.
 
+_ALIBI = (
+    "This is JinaBERT v2 or MosaicBERT, code of a folder that is never run. Use "
+    "jinaai/jina-embeddings-v3-hf, or ModernBERT"
+)
 FAMILIES = {
     "bert": Family(
         model_types=("bert",),
         prefix="bert.",
         encoder={**EMBEDDINGS, **BLOCK, "pooler/dense": "pooler.dense"},
         heads={
-            "mlm/dense": "cls.predictions.transform.dense",
-            "mlm/layer_norm": "cls.predictions.transform.LayerNorm",
-            "mlm": "cls.predictions",
+            **PREDICTIONS,
             "nsp/dense": "cls.seq_relationship",
             "sop/dense": "cls.seq_relationship",
             **CLASSIFIERS,
         },
         classes=classes_of("Bert", Pretrainer="ForPreTraining"),
-        redundant=(
-            "embeddings.position_ids",
-            "cls.predictions.decoder.weight",
-            "cls.predictions.decoder.bias",
-        ),
+        # Code in folders of JinaBERT v2 and MosaicBERT computes something else.
+        required={"position_embedding_type": POSITION_EMBEDDINGS, "alibi_starting_size": (None,)},
+        advice=dict.fromkeys(("position_embedding_type", "alibi_starting_size"), _ALIBI),
+        redundant=SECOND_NAMES,
     ),
     "roberta": ROBERTA,
     "distilbert": Family(
@@ -171,6 +179,10 @@ FAMILIES = {
         mlm_activation="gelu",
     ),
     **MORE_FAMILIES,
+    **PRENORM_FAMILIES,
+    **ROTARY_FAMILIES,
+    **DEBERTA_FAMILIES,
+    **BERT_VARIANTS,
 }
 
 _BERT, _ELECTRA = FAMILIES["bert"], FAMILIES["electra"]
@@ -182,6 +194,7 @@ NATIVE = Family(
     encoder={
         **_ELECTRA.encoder,
         **_BERT.encoder,
+        "embeddings/task": "embeddings.task_type_embeddings",
         "distance_bias/table": "encoder.relative_attention_bias",
         "distance_vectors/table": "encoder.rel_embeddings",
         "distance_vectors/layer_norm": "encoder.LayerNorm",
@@ -193,6 +206,8 @@ NATIVE = Family(
     heads={
         **{path: name for path, name in _ELECTRA.heads.items() if path.startswith("rtd/")},
         **_BERT.heads,
+        "mlm/second_dense": "cls.predictions.transform.second_dense",
+        "mlm/output": "mlm_output",
         "generator/projection": "generator.embeddings_project",
         **{f"generator/{path}": f"generator.{name}" for path, name in BLOCK.items()},
         **{
@@ -303,34 +318,60 @@ def warn_of_hugging_face(values: Mapping[str, Any], path: Path) -> None:
         values: parsed config.json.
         path: path of the file, for messages.
     """
-    if "auto_map" in values:
+    kind = values.get("model_type")
+    name = family_name(values)
+    family = None if name is None else FAMILIES[name]
+    if "auto_map" in values and not (family is not None and family.has_own_code):
         warnings.warn(
             f"{path}: auto_map names code of the checkpoint's own, which is never run. What is "
-            f"computed is a model_type={values.get('model_type')!r:.100}, if that is known here; "
-            "compare the outputs.",
+            f"computed is a model_type={kind!r:.100}, if that is known here; compare the outputs.",
             stacklevel=2,
         )
-    for family in FAMILIES.values():
-        if values.get("model_type") in family.model_types:
-            file_io.warn_of_unknown_keys(path, values, known_to(family))
+    if family is not None:
+        file_io.warn_of_unknown_keys(path, values, known_to(family))
+
+
+def family_name(values: Mapping[str, Any]) -> str | None:
+    """Return the name of the family that a config.json states; None if it is not known."""
+    kind = values.get("model_type")
+    names = [name for name, family in FAMILIES.items() if kind in family.model_types]
+    # A family that only some values select comes before the others of the same kind.
+    for name in sorted(names, key=lambda name: -len(FAMILIES[name].selected_by)):
+        selected_by = FAMILIES[name].selected_by
+        if all(values.get(key) == value for key, value in selected_by.items()):
+            return name
+    return None
 
 
 def known_to(family: Family) -> set[str]:
     """Return the config.json keys of a family that are read, or known to change no output."""
     known = {*family.sizes.values(), *family.constants.values(), *family.head_dropout.values()}
-    known |= {*family.required, *family.irrelevant, *filter(None, [family.pooling])}
+    known |= {*family.required, *family.irrelevant, *family.same_as, *family.selected_by}
+    known |= {key for values in family.shown_by.values() for key in values}
+    known |= {key for conversion in family.joint.values() for key in conversion.keys}
+    known |= {*filter(None, [family.pooling, family.hidden_dropout_key]), *family.mlm_sizes}
     known |= {name for names in family.aliases.values() for name in names}
+    known |= {*filter(None, [family.head_size])}
     known |= set(_LAYER_TYPES) if family.has_layer_types else set()
     return {key.partition("/")[0] for key in known} | {*_HONOURED, *IRRELEVANT, *REQUIRED}
 
 
-def require_known_values(values: Mapping[str, Any], path: Path) -> None:
+def require_known_values(
+    values: Mapping[str, Any], path: Path, family: Family | None = None
+) -> None:
     """Refuse values of `REQUIRED` keys with which the model would compute something else.
+
+    Args:
+        values: parsed config.json.
+        path: path of the file, for messages.
+        family: family of the model; None if it is not known.
 
     Raises:
         ArtifactError: if a key has such a value.
     """
     for key, accepted in REQUIRED.items():
+        if key == "tie_word_embeddings" and family is not None and family.may_be_untied:
+            accepted = (None, True, False)
         if not any(values.get(key) is value or values.get(key) == value for value in accepted):
             supported = ", ".join(repr(value) for value in accepted if value is not None)
             raise ArtifactError(

@@ -13,7 +13,7 @@ from bert_keras.earlier_names import saved_options
 from bert_keras.errors import COPY_AGAIN, ArtifactError
 
 MANIFEST, CONFIG, WEIGHTS = "bert_keras.json", "config.json", "model.safetensors"
-STATE_WEIGHTS = "bert_keras.safetensors"  # see `hugging_face_folder.state_specs`
+STATE_WEIGHTS = "bert_keras.safetensors"  # see `exact_weights`
 _FORMAT = 1
 _KEYS = ("format", "class", "options", "config", "state", "sha256")
 

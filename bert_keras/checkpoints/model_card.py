@@ -55,6 +55,19 @@ _FAMILIES = {
     "data2vec_text": "data2vec",
     "mpnet": "MPNet",
     "modernbert": "ModernBERT",
+    "nomic_bert": "Nomic BERT",
+    "gte": "GTE",
+    "jina_embeddings_v3": "Jina embeddings v3",
+    "eurobert": "EuroBERT",
+    "ultrabert": "UltraBERT",
+    **dict.fromkeys(("deberta", "deberta_lm_head"), "DeBERTa"),
+    **dict.fromkeys(("deberta_v2", "deberta_v2_lm_head"), "DeBERTa-v2"),
+    "ernie": "ERNIE",
+    "roformer": "RoFormer",
+    "rembert": "RemBERT",
+    "megatron_bert": "Megatron-BERT",
+    "roberta_prelayernorm": "pre-norm RoBERTa",
+    "xlm_roberta_xl": "XLM-RoBERTa-XL",
 }
 _MOST_LABELS = 100  # maximum number of rows in the table of labels
 _LISTED_OPTIONS = ("prompts", "similarity", "activation")  # options of the task on a card

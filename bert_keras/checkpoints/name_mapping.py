@@ -60,6 +60,9 @@ class FusedVariables:
 
     Args:
         variables: variables with equal shapes, except for the last axis.
+        groups: number of equal groups that the last axis of each is cut into. The first groups of
+            all variables come first, then the second ones, and so on. With 1 the variables follow
+            each other whole; with the number of heads they alternate by head.
 
     Attributes:
         path: path of the first variable.
@@ -67,8 +70,8 @@ class FusedVariables:
         dtype: dtype of the first variable.
     """
 
-    def __init__(self, variables: Sequence[Any]):
-        self._variables = tuple(variables)
+    def __init__(self, variables: Sequence[Any], groups: int = 1):
+        self._variables, self._groups = tuple(variables), groups
         self._widths = [variable.shape[-1] for variable in variables]
         self.path = variables[0].path
         self.shape = (*variables[0].shape[:-1], sum(self._widths))
@@ -82,13 +85,19 @@ class FusedVariables:
     def value(self) -> np.ndarray:
         """Values of all variables, concatenated along the last axis."""
         convert: Callable[[Any], np.ndarray] = cast("Any", keras).ops.convert_to_numpy
-        return np.concatenate([convert(variable.value) for variable in self._variables], axis=-1)
+        parts = [self._grouped(convert(variable.value)) for variable in self._variables]
+        return np.concatenate(parts, axis=-1).reshape(self.shape)
 
     def assign(self, values: np.ndarray) -> None:
         """Split an array of shape `shape` and assign each variable its part."""
-        parts = np.split(values, np.cumsum(self._widths)[:-1], axis=-1)
+        ends = np.cumsum(self._widths)[:-1] // self._groups
+        parts = np.split(self._grouped(values), ends, axis=-1)
         for variable, part in zip(self._variables, parts, strict=True):
-            variable.assign(np.ascontiguousarray(part))
+            variable.assign(np.ascontiguousarray(part).reshape(variable.shape))
+
+    def _grouped(self, values: np.ndarray) -> np.ndarray:
+        """Return values with the last axis cut into groups: [..., groups, width]."""
+        return values.reshape((*values.shape[:-1], self._groups, -1))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -130,6 +139,9 @@ class NameMap:
             all other paths.
         redundant: tensors without content of their own, such as the second name of a tied weight.
         zeros: our variable paths that the format lacks, because they are zero in its models.
+        unread: beginnings of the names of tensors that none of our models has a use for.
+        interleaved: their layer names of fused tensors whose parts alternate by head.
+        num_heads: number of heads of these.
     """
 
     modules: Mapping[str, str]
@@ -139,6 +151,9 @@ class NameMap:
     prefixes: Mapping[str, str] = dataclasses.field(default_factory=dict[str, str])
     redundant: Collection[str] = ()
     zeros: Collection[str] = ()
+    unread: tuple[str, ...] = ()
+    interleaved: Collection[str] = ()
+    num_heads: int = 1
 
     @staticmethod
     def generic(path: str) -> str:
@@ -174,7 +189,9 @@ class NameMap:
         rows = {module: row for row, module in enumerate(self.modules)}
         paths = (self.generic(variable.path).rpartition("/")[0] for variable in variables)
         order = sorted(zip((rows[path] for path in paths), range(len(variables)), strict=True))
-        return FusedVariables([variables[index] for _, index in order])
+        module = list(self.modules)[order[0][0]]
+        groups = self.num_heads if self.modules[module] in self.interleaved else 1
+        return FusedVariables([variables[index] for _, index in order], groups)
 
     def set_zeros(self, variables: Iterable[Any]) -> None:
         """Set the variables of `zeros` to zero."""
@@ -186,6 +203,10 @@ class NameMap:
         """Return whether the format has a name for the variable of this path."""
         return self._leaf(path) is not None
 
+    def has_use(self, tensor: str) -> bool:
+        """Return whether any of our models reads a tensor of this name."""
+        return tensor not in self.redundant and not tensor.startswith(self.unread)
+
     def owners(self, tensor: str) -> list[str]:
         """Return the paths of our layers that one of their tensors can belong to."""
         layers: list[str] = []
@@ -195,8 +216,10 @@ class NameMap:
                 number = match[1] if "#" in theirs else ""
                 layers.append(ours.replace("#", number))
         for ours, leaf in self.whole.items():
-            if self._prefix(ours) + leaf.name == tensor:
-                layers.append(ours.rpartition("/")[0])
+            name = re.escape(self._prefix(ours) + leaf.name).replace(r"\#", r"(\d+)")
+            if match := re.fullmatch(name, tensor):
+                number = match[1] if "#" in leaf.name else ""
+                layers.append(ours.rpartition("/")[0].replace("#", number))
         return layers
 
     def _leaf(self, path: str) -> LeafRule | None:

@@ -15,7 +15,8 @@ from typing import Any
 import keras
 
 from bert_keras.checkpoints import tensors
-from bert_keras.checkpoints.hugging_face import HEADS, MOST_CLASSES
+from bert_keras.checkpoints.hugging_face import MOST_CLASSES
+from bert_keras.checkpoints.hugging_face_tensors import HEADS
 from bert_keras.checkpoints.name_mapping import NameMap, TensorSpec, begins
 from bert_keras.config import BertConfig
 from bert_keras.data.class_names import class_names

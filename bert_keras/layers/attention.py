@@ -53,6 +53,8 @@ class SelfAttention(SerializableLayer):
         max_distance: distance of the last bucket or vector of "disentangled".
         num_key_value_heads: heads of keys and values, each for as many of the N heads; None for N.
         use_bias: whether the projections have biases.
+        key_bias: whether the projections to keys have them, if `use_bias` is true.
+        rotary_values: whether rotary positions turn the values too.
     """
 
     def __init__(
@@ -69,6 +71,8 @@ class SelfAttention(SerializableLayer):
         max_distance: int = 0,
         num_key_value_heads: int | None = None,
         use_bias: bool = True,
+        key_bias: bool = True,
+        rotary_values: bool = False,
         **kwargs,
     ):
         super().__init__(**kwargs)
@@ -77,6 +81,7 @@ class SelfAttention(SerializableLayer):
         self.key_value_heads = num_key_value_heads or num_heads
         self.positions = positions
         self.position_buckets, self.max_distance = position_buckets, max_distance
+        self.rotary_values = rotary_values
         width = num_heads * self.head_size  # of all heads
         narrow = self.key_value_heads * self.head_size
 
@@ -84,7 +89,7 @@ class SelfAttention(SerializableLayer):
             """Make a projection."""
             return Dense(
                 units,
-                use_bias=use_bias,
+                use_bias=use_bias and (key_bias or name not in ("key", "position_key")),
                 kernel_initializer=truncated_normal(initializer_range),
                 dtype=self.dtype_policy,
                 trainable=self.trainable,
@@ -156,7 +161,11 @@ class SelfAttention(SerializableLayer):
             [batch, queries, hidden_size].
         """
         query_BTNK, key_BSNK = self._heads(x, queries, positions, query_places)
-        value_BSNK = self._for_all_heads(self._split(self.value(x), self.key_value_heads))
+        value_BSNK = self._split(self.value(x), self.key_value_heads)
+        if self.rotary_values:
+            interleaved = self.positions == "rotary_interleaved"
+            value_BSNK = rotated(value_BSNK, positions, interleaved=interleaved)
+        value_BSNK = self._for_all_heads(value_BSNK)
         length, in_bands = x.shape[1], False
         if window is not None:
             ids, is_packed = (padding_mask, False) if example_ids is None else (example_ids, True)

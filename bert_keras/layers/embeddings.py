@@ -76,6 +76,7 @@ class BertEmbeddings(SerializableLayer):
         initializer_range: standard deviation of the initial tables.
         norm: kind of normalisation, "layer" or "rms"; None for none.
         norm_bias: whether a layer normalisation has a bias.
+        num_tasks: rows of a task table, whose first row is added to every token; 0 for none.
     """
 
     def __init__(
@@ -92,6 +93,7 @@ class BertEmbeddings(SerializableLayer):
         initializer_range: float = 0.02,
         norm: str | None = "layer",
         norm_bias: bool = True,
+        num_tasks: int = 0,
         **kwargs,
     ):
         super().__init__(**kwargs)
@@ -120,6 +122,9 @@ class BertEmbeddings(SerializableLayer):
         self.segment = None
         if num_segments:
             self.segment = self._table(num_segments, truncated_normal(initializer_range), "segment")
+        self.task = None
+        if num_tasks:
+            self.task = self._table(num_tasks, truncated_normal(initializer_range), "task")
         self.layer_norm = None
         if norm is not None:
             self.layer_norm = normalization(
@@ -142,7 +147,7 @@ class BertEmbeddings(SerializableLayer):
             )
 
     def build(self, token_ids_shape, segment_ids_shape=None, position_ids_shape=None):
-        for table in (self.token, self.position, self.segment):
+        for table in (self.token, self.position, self.segment, self.task):
             if table is not None:
                 build_once(table, token_ids_shape)
         if self.layer_norm is not None:
@@ -190,6 +195,8 @@ class BertEmbeddings(SerializableLayer):
             if segment_ids is None:
                 segment_ids = ops.zeros_like(token_ids)
             x = x + self._rows(self.segment, segment_ids, training)
+        if self.task is not None:
+            x = x + self.task(ops.zeros((1, 1), dtype="int32"))
         if self.layer_norm is not None:
             x = self.layer_norm(x, training=training)
         return self.dropout(x, training=training)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import keras
@@ -11,6 +12,7 @@ from bert_keras import kernels
 from bert_keras.layers.core import (
     Dense,
     LayerNorm,
+    ReversibleEmbedding,
     freeze_with,
     seeded_dropout,
     truncated_normal,
@@ -79,9 +81,14 @@ class MaskedLMHead(SerializableLayer):
         token_embedding: the encoder's token table, whose variable the head shares.
         activation: a name of `ACTIVATIONS`.
         layer_norm_epsilon: added to the variance.
-        initializer_range: standard deviation of the initial kernel.
-        use_bias: whether the dense layer has a bias.
+        initializer_range: standard deviation of the initial kernels.
+        use_bias: whether the dense layers have biases.
         norm_bias: whether the normalisation has a bias.
+        hidden_sizes: widths of the dense layers, two at most; None for one of the table's width.
+        norm: whether the last dense layer is followed by a normalisation.
+        output_width: width of an output matrix of the head's own, which is that of the vectors
+            before it; None for the token table.
+        output_bias: whether the scores have a bias.
     """
 
     def __init__(
@@ -92,36 +99,79 @@ class MaskedLMHead(SerializableLayer):
         initializer_range: float = 0.02,
         use_bias: bool = True,
         norm_bias: bool = True,
+        hidden_sizes: Sequence[int] | None = None,
+        norm: bool = True,
+        output_width: int | None = None,
+        output_bias: bool = True,
         **kwargs,
     ):
         super().__init__(**kwargs)
         self.token_embedding = token_embedding
         freeze_with(self, token_embedding)
-        self.dense = Dense(
-            token_embedding.output_dim,
-            activation=ACTIVATIONS[activation],
-            use_bias=use_bias,
-            kernel_initializer=truncated_normal(initializer_range),
-            dtype=self.dtype_policy,
-            trainable=self.trainable,
-            name="dense",
+        sizes = [token_embedding.output_dim] if hidden_sizes is None else list(hidden_sizes)
+        self.dense, self.second_dense = (
+            Dense(
+                size,
+                activation=ACTIVATIONS[activation],
+                use_bias=use_bias,
+                kernel_initializer=truncated_normal(initializer_range),
+                dtype=self.dtype_policy,
+                trainable=self.trainable,
+                name=name,
+            )
+            if size is not None
+            else None
+            for size, name in zip([*sizes, None, None], ("dense", "second_dense"), strict=False)
         )
-        self.layer_norm = LayerNorm(
-            epsilon=layer_norm_epsilon,
-            center=norm_bias,
-            dtype=self.dtype_policy,
-            trainable=self.trainable,
-            name="layer_norm",
-        )
+        self.layer_norm = None
+        if norm:
+            self.layer_norm = LayerNorm(
+                epsilon=layer_norm_epsilon,
+                center=norm_bias,
+                dtype=self.dtype_policy,
+                trainable=self.trainable,
+                name="layer_norm",
+            )
+        self.output_table = None
+        if output_width is not None:
+            self.output_table = ReversibleEmbedding(
+                token_embedding.input_dim,
+                output_width,
+                embeddings_initializer=truncated_normal(initializer_range),
+                reverse_dtype="float32",
+                dtype=self.dtype_policy,
+                trainable=self.trainable,
+                name="output",
+            )
+        self.has_output_bias = output_bias
 
     def build(self, x_shape, mask_positions_shape=None):
         build_once(self.token_embedding, None)
-        build_once(self.dense, x_shape)
-        build_once(self.layer_norm, (*x_shape[:-1], self.token_embedding.output_dim))
-        self.bias = self.add_weight(
-            shape=(self.token_embedding.input_dim,), initializer="zeros", name="bias"
-        )
+        for layer in filter(None, (self.dense, self.second_dense)):
+            build_once(layer, x_shape)
+            x_shape = (*x_shape[:-1], layer.units)
+        if self.layer_norm is not None:
+            build_once(self.layer_norm, x_shape)
+        if self.output_table is not None:
+            build_once(self.output_table, None)
+        self.bias = None
+        if self.has_output_bias:
+            self.bias = self.add_weight(
+                shape=(self.token_embedding.input_dim,), initializer="zeros", name="bias"
+            )
         self.built = True
+
+    @property
+    def table(self) -> Any:
+        """Layer of the output matrix, [vocab_size, width]: the token table or one of its own."""
+        return self.token_embedding if self.output_table is None else self.output_table
+
+    def table_and_bias(self) -> tuple[Any, Any]:
+        """Return the output matrix, [vocab_size, width], and the bias, [vocab_size]."""
+        bias = self.bias
+        if bias is None:
+            bias = ops.zeros((self.token_embedding.input_dim,), dtype="float32")
+        return self.table.embeddings, bias
 
     def call(self, x, mask_positions=None):
         """Compute the scores.
@@ -135,17 +185,19 @@ class MaskedLMHead(SerializableLayer):
             float32 logits [batch, predictions, vocab_size].
         """
         x = self.vectors(x, mask_positions)
-        if self.token_embedding.quantization_mode is None:
-            return kernels.tied_logits(x, self.token_embedding.embeddings, self.bias)
-        logits = ops.cast(self.token_embedding(x, reverse=True), "float32")
-        return logits + ops.cast(self.bias, "float32")
+        if self.table.quantization_mode is None:
+            return kernels.tied_logits(x, *self.table_and_bias())
+        logits = ops.cast(self.table(x, reverse=True), "float32")
+        return logits if self.bias is None else logits + ops.cast(self.bias, "float32")
 
     def vectors(self, x, mask_positions=None):
         """Return the vectors to multiply with the token table: [batch, predictions, width]."""
         if mask_positions is not None:
             x = tokens_at(x, mask_positions)
+        for layer in filter(None, (self.dense, self.second_dense)):
+            x = layer(x)
         # There are few tokens, for which Keras's operations are as fast in training.
-        return self.layer_norm(self.dense(x), training=False)
+        return x if self.layer_norm is None else self.layer_norm(x, training=False)
 
     def compute_output_spec(self, x, mask_positions=None):
         predictions = x.shape[:-1] if mask_positions is None else mask_positions.shape
@@ -292,7 +344,7 @@ class MaskedVectors(SerializableLayer):
         return self.head.vectors(x)
 
     def compute_output_spec(self, x):
-        shape = (*x.shape[:-1], self.head.token_embedding.output_dim)
+        shape = (*x.shape[:-1], self.head.table.output_dim)
         return keras.KerasTensor(shape, dtype=self.compute_dtype)
 
 

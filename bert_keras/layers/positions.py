@@ -18,6 +18,9 @@ from bert_keras.layers.normalization import normalization
 from bert_keras.layers.packing import tokens_at
 from bert_keras.layers.serialization import SerializableLayer, build_once
 
+# Limit of a table of distances, longer than any text.
+_MOST_DISTANCES = 2**20
+
 # === Rotary positions ===
 
 
@@ -269,13 +272,30 @@ def distance_rows(distances_TS, *, span: int, max_distance: int, buckets: int):
     """
     rows = distances_TS
     if buckets:
-        middle = buckets // 2
-        away = ops.absolute(distances_TS)
-        ratio = ops.cast(ops.maximum(away, middle), "float32") / middle
-        steps = ops.log(ratio) / math.log((max_distance - 1) / middle) * (middle - 1)
-        far = ops.cast(ops.ceil(steps), "int32") + middle
-        rows = ops.where(away <= middle, distances_TS, ops.sign(distances_TS) * far)
+        table = log_buckets(max_distance, buckets)
+        away = ops.minimum(ops.absolute(distances_TS), len(table) - 1)
+        rows = ops.sign(distances_TS) * ops.take(ops.convert_to_tensor(table), away, axis=0)
     return ops.clip(rows + span, 0, 2 * span - 1)
+
+
+def log_buckets(max_distance: int, buckets: int) -> np.ndarray:
+    """Return the bucket of each absolute distance, int32 [distances]; all others have the last.
+
+    Half of the buckets hold one distance each; those of the others grow with the logarithm. They
+    are computed as in the authors' code, in float32. A logarithm of a backend, with another
+    rounding, would put the distance `max_distance - 1` into another bucket.
+
+    Args:
+        max_distance: one more than the largest distance of the last bucket but one.
+        buckets: number of buckets for each sign, 4 or more.
+    """
+    middle = buckets // 2
+    ratio = (max_distance - 1) / middle
+    last = middle * ratio ** ((buckets - middle) / (middle - 1))
+    away = np.arange(min(int(last), _MOST_DISTANCES) + 2, dtype="float32")
+    logs = np.log(np.maximum(away, middle) / np.float32(middle)) / np.log(np.float32(ratio))
+    far = np.ceil(logs * np.float32(middle - 1)) + middle
+    return np.where(away <= middle, away, far).astype("int32")
 
 
 # === Some queries ===

@@ -128,6 +128,8 @@ class TransformerBlock(SerializableLayer):
         max_distance: distance of their last bucket or vector.
         num_key_value_heads: heads of keys and values.
         attention_bias: whether the projections of the attention have biases.
+        key_bias: whether those to keys have; this and the next one as in `SelfAttention`.
+        rotary_values: whether rotary positions turn the values too.
         gated: whether the feed-forward layers are gated; this and the next three as in
             `FeedForward`.
         intermediate_bias: whether their first layers have biases.
@@ -162,6 +164,8 @@ class TransformerBlock(SerializableLayer):
         max_distance: int = 0,
         num_key_value_heads: int | None = None,
         attention_bias: bool = True,
+        key_bias: bool = True,
+        rotary_values: bool = False,
         gated: bool = False,
         intermediate_bias: bool = True,
         output_bias: bool = True,
@@ -187,6 +191,8 @@ class TransformerBlock(SerializableLayer):
             max_distance=max_distance,
             num_key_value_heads=num_key_value_heads,
             use_bias=attention_bias,
+            key_bias=key_bias,
+            rotary_values=rotary_values,
             name="attention",
             **shared,
         )

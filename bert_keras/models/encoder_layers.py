@@ -86,6 +86,8 @@ def _block_options(config: BertConfig, index: int, policy: keras.DTypePolicy) ->
         "max_distance": config.max_distance,
         "num_key_value_heads": None if is_pruned else config.key_value_heads,
         "attention_bias": config.attention_bias,
+        "key_bias": config.key_bias,
+        "rotary_values": config.rotary_values,
         "gated": config.gated,
         "intermediate_bias": config.intermediate_bias,
         "output_bias": config.output_bias,
@@ -175,6 +177,7 @@ class EncoderLayers(NamedTuple):
             position_embedding=config.position_embedding,
             norm=config.norm if config.embedding_norm else None,
             norm_bias=config.norm_bias,
+            num_tasks=config.num_tasks,
             name="embeddings",
             **_constants(config, policy),
         )

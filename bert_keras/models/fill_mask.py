@@ -10,6 +10,7 @@ import numpy as np
 from keras import ops
 
 from bert_keras import features, kernels
+from bert_keras.config_checks import MOST, is_whole
 from bert_keras.data import MaskedTexts, SupervisedExamples, encode
 from bert_keras.data.columns import texts_of
 from bert_keras.inference import MaskMethods
@@ -68,22 +69,51 @@ def _matches(labels: Any, logits: Any) -> Any:
 
 # === Masked language model ===
 
+_MOST_DENSE = 2
+# Options of the head that files leave out where they are BERT's.
+_BERT_HEAD = {
+    "hidden_bias": True,
+    "hidden_sizes": None,
+    "hidden_norm": True,
+    "tied": True,
+    "output_bias": True,
+}
+
 
 def masked_lm_head(
     encoder: BertEncoder,
     activation: str | None = None,
     layer_norm_epsilon: float | None = None,
     hidden_bias: bool = True,
+    hidden_sizes: Sequence[int] | None = None,
+    hidden_norm: bool = True,
+    tied: bool = True,
+    output_bias: bool = True,
 ) -> MaskedLMHead:
-    """Make the MLM head for an encoder; its output matrix is the encoder's token table.
+    """Make the MLM head for an encoder; see `MaskedLM` for what the arguments mean.
 
     Args:
         encoder: the encoder.
         activation: activation of the head's dense layer; None for the encoder's.
         layer_norm_epsilon: epsilon of the head's normalisation; None for the encoder's.
-        hidden_bias: whether the head's dense layer has a bias.
+        hidden_bias: whether the head's dense layers have biases.
+        hidden_sizes: widths of the dense layers.
+        hidden_norm: whether a normalisation follows them.
+        tied: whether the output matrix is the encoder's token table.
+        output_bias: whether the scores have a bias.
+
+    Raises:
+        ValueError: if `hidden_sizes` are not up to two widths, or do not end in that of the table.
     """
     config = encoder.config
+    width = config.table_size
+    if hidden_sizes is not None:
+        width = _last_width(hidden_sizes, config.hidden_size)
+    if tied and width != config.table_size:
+        raise ValueError(
+            f"The vectors before a tied output matrix must have its width, {config.table_size}. "
+            f"Received: hidden_sizes={hidden_sizes!r}, which end in {width}"
+        )
     return MaskedLMHead(
         encoder.embeddings.token,
         activation=activation or config.activation,
@@ -93,9 +123,29 @@ def masked_lm_head(
         initializer_range=config.initializer_range,
         use_bias=hidden_bias,
         norm_bias=config.norm_bias or config.norm != "layer",
+        hidden_sizes=hidden_sizes,
+        norm=hidden_norm,
+        output_width=None if tied else width,
+        output_bias=output_bias,
         dtype=encoder.dtype_policy,
         name=features.MLM,
     )
+
+
+def _last_width(sizes: Any, hidden_size: int) -> int:
+    """Return the width of vectors of the encoder after dense layers of these widths.
+
+    Raises:
+        ValueError: if there are more than two, or one is out of range.
+    """
+    most = MOST["intermediate_size"]
+    is_list = isinstance(sizes, list | tuple) and len(sizes) <= _MOST_DENSE
+    if not is_list or not all(is_whole(size) and 0 < size <= most for size in sizes):
+        raise ValueError(
+            f"`hidden_sizes` must be a list of at most {_MOST_DENSE} widths from 1 to {most:,}. "
+            f"Received: hidden_sizes={sizes!r:.100}"
+        )
+    return int(sizes[-1]) if sizes else hidden_size
 
 
 def mask_positions(inputs: dict) -> keras.KerasTensor:
@@ -117,12 +167,18 @@ class MaskedLM(MaskMethods, Task):
     Output: {"mlm": float32 logits [batch, predictions, vocab_size]}.
 
     Args:
-        encoder: the encoder; its token table is also the matrix of the output layer.
+        encoder: the encoder.
         activation: activation of the head; None for the encoder's (RoBERTa and ELECTRA always have
             "gelu").
         layer_norm_epsilon: epsilon of the head's normalisation; None for the encoder's (KerasHub
             always has 1e-5).
-        hidden_bias: whether the head's dense layer has a bias (ModernBERT: no).
+        hidden_bias: whether the head's dense layers have biases (ModernBERT: no).
+        hidden_sizes: widths of the head's dense layers, two at most, each with the activation; None
+            for one of the width of the token table (EuroBERT: none of them, UltraBERT: two).
+        hidden_norm: whether a normalisation follows them.
+        tied: whether the encoder's token table is also the matrix of the output layer. If not, the
+            head has a matrix of its own.
+        output_bias: whether the logits have a bias.
         name: name of the Keras model.
         tokenizer: the tokenizer of the encoder; None for a task that takes features alone.
     """
@@ -139,11 +195,22 @@ class MaskedLM(MaskMethods, Task):
         activation: str | None = None,
         layer_norm_epsilon: float | None = None,
         hidden_bias: bool = True,
+        hidden_sizes: Sequence[int] | None = None,
+        hidden_norm: bool = True,
+        tied: bool = True,
+        output_bias: bool = True,
         name: str = "masked_lm",
         tokenizer: Tokenizer | None = None,
     ):
         # === Layers ===
-        head = masked_lm_head(encoder, activation, layer_norm_epsilon, hidden_bias)
+        form: dict[str, Any] = {
+            "hidden_bias": hidden_bias,
+            "hidden_sizes": hidden_sizes,
+            "hidden_norm": hidden_norm,
+            "tied": tied,
+            "output_bias": output_bias,
+        }
+        head = masked_lm_head(encoder, activation, layer_norm_epsilon, **form)
         # === Functional model ===
         inputs = task_inputs(encoder)
         outputs = _outputs(encoder, inputs, head)
@@ -151,8 +218,9 @@ class MaskedLM(MaskMethods, Task):
             "activation": activation,
             "layer_norm_epsilon": layer_norm_epsilon,
         }
-        if not hidden_bias:
-            options["hidden_bias"] = False
+        if hidden_sizes is not None:
+            form["hidden_sizes"] = [int(size) for size in hidden_sizes]
+        options |= {name: value for name, value in form.items() if value != _BERT_HEAD[name]}
         super().__init__(encoder, inputs, outputs, options=options, name=name, tokenizer=tokenizer)
         self.mlm = head
 

@@ -315,7 +315,7 @@ class ChunkedTokenLoss(keras.losses.Loss):
             sample_weight: float [batch, predictions], 0 for unused predictions; None for 1 each.
         """
         labels = ops.cast(ops.convert_to_tensor(y_true), "int32")
-        table, bias = self._head.token_embedding.embeddings, self._head.bias
+        table, bias = self._head.table_and_bias()
         losses, is_right = token_losses_in_chunks(labels, y_pred, table, bias, chunks=self._chunks)
         weights = ops.ones_like(losses)
         if sample_weight is not None:

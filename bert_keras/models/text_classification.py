@@ -35,8 +35,8 @@ _TASK_NAMES = {
     REGRESSION: "text_regression",
 }
 PROBLEMS = tuple(_TASK_NAMES)
-CLS = "cls"
-POOLINGS = (CLS, "mean", "late")
+CLS, FIRST_TOKEN = "cls", "first_token"
+POOLINGS = (CLS, FIRST_TOKEN, "mean", "late")
 
 
 @keras.saving.register_keras_serializable(package="bert_keras")
@@ -61,8 +61,9 @@ class SequenceClassifier(LabelMethods, Task):
         hidden_norm: whether the dense layer is followed by a normalisation as the encoder's
             (ModernBERT).
         hidden_bias: whether the dense layer has a bias.
-        pooling: vectors that the head reads: "cls"; "mean" for the mean over the tokens; "late" for
-            the mean of the logits of all tokens (EuroBERT).
+        pooling: vectors that the head reads: "cls" for [CLS], or for the pooled output if the head
+            has no dense layer; "first_token" always for [CLS] (UltraBERT); "mean" for the mean over
+            the tokens; "late" for the mean of the logits of all tokens (EuroBERT).
         representation: layers of the encoder that the head reads at [CLS]: "last", or with a
             `hidden_activation` "concat_last_4" or "mix"; see `task.token_vectors`. An encoder with
             `trainable = False` is fixed.
@@ -149,16 +150,17 @@ class SequenceClassifier(LabelMethods, Task):
 
     @property
     def reads_pooler(self) -> bool:
-        """True unless the head has a dense layer of its own over [CLS]."""
-        return self.options["hidden_activation"] is None
+        """True unless the head has a dense layer of its own over [CLS], or reads other vectors."""
+        is_cls = self.options.get("pooling", CLS) == CLS
+        return is_cls and self.options["hidden_activation"] is None
 
     def packed_outputs(self, inputs: dict) -> dict:
         """Return the logits of packed rows, {"label": [rows, examples, num_classes]}.
 
         Raises:
-            ValueError: with another `pooling` than "cls", which reads all tokens of an example.
+            ValueError: with a `pooling` that reads all tokens of an example.
         """
-        if (pooling := self.options.get("pooling", CLS)) != CLS:
+        if (pooling := self.options.get("pooling", CLS)) not in (CLS, FIRST_TOKEN):
             raise ValueError(
                 "Sequence packing needs a classifier that reads [CLS]. Train this task without "
                 f"`packed()`. Received: pooling={pooling!r}"
@@ -307,6 +309,8 @@ def text_logits(
         )
     if pooling == CLS:
         return head(text_vector(encoder, inputs, hidden.activation, representation))
+    if pooling == FIRST_TOKEN:
+        return head(first_vector(encoder, inputs, representation))
     vectors = token_vectors(encoder, inputs, representation)
     mean = SentencePooling("mean", normalize=False, dtype="float32", name="mean_of_tokens")
     if pooling == "mean":
@@ -336,9 +340,7 @@ def text_vector(
             "hidden_activation='tanh'. Received: hidden_activation=None"
         )
     if hidden_activation is not None:
-        if representation == LAST:
-            return encoder.first_token()(inputs)[features.SEQUENCE_OUTPUT][:, 0]
-        return token_vectors(encoder, inputs, representation)[:, 0]
+        return first_vector(encoder, inputs, representation)
     if representation != LAST:
         raise ValueError(
             "The pooled output is made of the last layer: for another representation give the head "
@@ -346,3 +348,10 @@ def text_vector(
             f"Received: representation={representation!r}"
         )
     return encoder.first_token()(inputs)[features.POOLED_OUTPUT]
+
+
+def first_vector(encoder: BertEncoder, inputs: dict, representation: str = LAST) -> Any:
+    """Return the vector of [CLS], [batch, width]; see `text_vector` for the arguments."""
+    if representation == LAST:
+        return encoder.first_token()(inputs)[features.SEQUENCE_OUTPUT][:, 0]
+    return token_vectors(encoder, inputs, representation)[:, 0]

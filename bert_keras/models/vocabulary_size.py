@@ -14,7 +14,9 @@ from bert_keras.layers import state, to_be_filled
 from bert_keras.layers.state import assign_copy
 
 NEW_ROWS = ("mean", "normal")
-_TABLE, _BIAS = "embeddings/token/embeddings", f"{features.MLM}/bias"
+# The second one is the output matrix of an MLM head that has one of its own.
+_TABLES = ("embeddings/token/embeddings", f"{features.MLM}/output/embeddings")
+_BIAS = f"{features.MLM}/bias"
 
 NewRows = Literal["mean", "normal"]
 
@@ -51,7 +53,7 @@ class ResizesVocabulary:
         model: Any = self
         encoder: Any = getattr(model, "encoder", model)
         config: BertConfig = encoder.config
-        _check(encoder, vocab_size, new_rows)
+        _check([encoder.embeddings.token, *_own_tables(model)], vocab_size, new_rows)
         tokenizer = getattr(model, "tokenizer", None)
         config = config.replace(vocab_size=int(vocab_size))
         if tokenizer is not None and vocab_size < tokenizer.vocab_size:
@@ -70,7 +72,7 @@ class ResizesVocabulary:
         old = {weight.path: weight for weight in model.weights}
         for weight in resized.weights:
             values = old[weight.path]
-            if weight.path == _TABLE:
+            if weight.path in _TABLES:
                 values = _rows(values, config, new_rows, seed)
             elif weight.path == _BIAS:
                 values = _bias(values, config, new_rows)
@@ -80,8 +82,14 @@ class ResizesVocabulary:
         return resized
 
 
-def _check(encoder: Any, vocab_size: int, new_rows: str) -> None:
-    """Raise `ValueError` where an encoder's vocabulary cannot get this size."""
+def _own_tables(model: Any) -> list[Any]:
+    """Return the output matrix of an MLM head, if it is not the token table."""
+    table = getattr(getattr(model, features.MLM, None), "output_table", None)
+    return [] if table is None else [table]
+
+
+def _check(tables: list[Any], vocab_size: int, new_rows: str) -> None:
+    """Raise `ValueError` where a model with these tables cannot get a vocabulary of this size."""
     if not isinstance(vocab_size, Integral) or isinstance(vocab_size, bool) or vocab_size < 1:
         raise ValueError(
             "`vocab_size` must be a whole number of at least 1, such as tokenizer.vocab_size. "
@@ -91,7 +99,7 @@ def _check(encoder: Any, vocab_size: int, new_rows: str) -> None:
         raise ValueError(
             f"`new_rows` must be one of {', '.join(NEW_ROWS)}. Received: new_rows={new_rows!r:.100}"
         )
-    if (mode := encoder.embeddings.token.quantization_mode) is not None:
+    if mode := next(filter(None, (table.quantization_mode for table in tables)), None):
         raise ValueError(
             "A quantised table cannot get new rows. Resize the vocabulary before `quantize`, or "
             "open the folder with plain=True, whose weights are floats. "

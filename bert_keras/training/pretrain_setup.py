@@ -11,6 +11,7 @@ from typing import Any
 import keras
 import numpy as np
 
+from bert_keras.checkpoints import new_head_options
 from bert_keras.data import (
     SPLIT_FOLDERS,
     Corpus,
@@ -373,7 +374,7 @@ def _new_task(recipe: PretrainRecipe, vocab_size: int) -> Task:
     )
     encoder = BertEncoder(config, dtype=recipe.precision)
     if recipe.loss == "mlm":
-        return MaskedLM(encoder)
+        return MaskedLM(encoder, **new_head_options("MaskedLM", encoder.config))
     if recipe.loss == "rtd":
         return ElectraPretrainer(encoder, generator_size=recipe.generator_size)
     return Pretrainer(encoder, loss=recipe.loss)
@@ -383,13 +384,14 @@ def start_from_frequencies(task: Task, log_shares: np.ndarray) -> None:
     """Set the output bias of a new MLM head to the log frequencies of the tokens.
 
     This is the best prediction without context. A bias of zeros takes hundreds of steps to learn
-    it, which push all rows of the token table in one direction. A trained bias is not changed.
+    it, which push all rows of the token table in one direction. A trained bias is not changed, and
+    a head without one neither.
 
     Args:
         task: a new model with an MLM head.
         log_shares: see `log_shares`; -inf and padded rows get the lowest finite value.
     """
-    if np.any(keras.ops.convert_to_numpy(task.mlm.bias)):
+    if task.mlm.bias is None or np.any(keras.ops.convert_to_numpy(task.mlm.bias)):
         return
     bias = np.full(task.mlm.bias.shape[0], log_shares[np.isfinite(log_shares)].min())
     bias[: len(log_shares)] = np.maximum(log_shares, bias[0])

@@ -66,8 +66,9 @@ def test_every_size_of_a_config_is_among_them() -> None:
     # the position_offset of 0 is 0.
     for free in ("num_heads", "num_unique_layers", "position_offset", "num_key_value_heads"):
         del changes[free]
-    # The pattern of local layers has no weights, and buckets and distances only some encoders have.
-    for free in ("global_every", "global_offset", "position_buckets", "max_distance"):
+    # The pattern of local layers has no weights. Buckets, distances and tasks only some encoders
+    # have.
+    for free in ("global_every", "global_offset", "position_buckets", "max_distance", "num_tasks"):
         del changes[free]
     for name, value in changes.items():
         assert _shapes(TINY.replace(**{name: value})) != _shapes(TINY), name
@@ -76,6 +77,7 @@ def test_every_size_of_a_config_is_among_them() -> None:
         ("disentangled", "max_distance", 5),
         ("disentangled_shared", "position_buckets", 6),
         ("grouped_heads", "num_key_value_heads", 2),
+        ("task_table", "num_tasks", 6),
     ):
         assert _shapes(VALUES[case].replace(**{name: value})) != _shapes(VALUES[case]), name
 

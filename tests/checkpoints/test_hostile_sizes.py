@@ -37,7 +37,7 @@ from bert_keras.file_io import LARGE, SMALL
 from bert_keras.models import Task
 from bert_keras.models.encoder_layers import EncoderLayers
 from bert_keras.tokenizers.vocabulary import SPECIAL_TOKENS
-from tests import contracts
+from tests import families
 from tests.contracts import TINY
 
 _COUNTS: tuple[Any, ...] = (
@@ -45,7 +45,7 @@ _COUNTS: tuple[Any, ...] = (
     *(math.nan, math.inf, [[]] * 100),
 )
 _NUMBERS: tuple[Any, ...] = ([0.1], {"a": 0.1}, "0.1", True, -1, 2, 10**400, math.nan, math.inf)
-_FAMILIES = {name: contracts.family_config(name) for name in hugging_face_names.FAMILIES}
+_FAMILIES = {name: families.config_of(name) for name in hugging_face_names.FAMILIES}
 
 
 @pytest.fixture
@@ -113,17 +113,28 @@ def test_sizes_in_json(family: str, layout: str, tmp_path: Path, request: Any) -
     for key, ours in keys.items():
         is_number = type(values.get(key)) is float
         for value in _COUNTS if ours in MOST else _NUMBERS if is_number else ():
-            is_choice = value is None and ours == "window" and layout == "ours"
-            if is_choice or (value == 2 and "rotary_base" in ours):
-                continue  # without a window no layer is local; a base of 2 is small, but one
-            follows = ours in ("embedding_size", "num_unique_layers") and layout == "ours"
-            if value is None and follows and values[key] == TINY.to_dict()[ours]:
-                # None means the hidden size or the number of layers, which the file has already.
+            if _is_right(family, ours, value, layout):
                 continue
             write(key, value)
             assert path.name in _refusal(lambda: load_checkpoint(tmp_path)) or value is None
             count += 1
     assert count > 100
+
+
+def _is_right(family: str, ours: str, value: Any, layout: str) -> bool:
+    """Return whether a value is a right one: another base, or None for what the file has anyway."""
+    config, rows = _FAMILIES[family], hugging_face_names.FAMILIES[family]
+    key = {**rows.sizes, **rows.constants}.get(ours)
+    if ours == "position_buckets" and layout == "theirs":
+        return type(value) is int and value < 1  # no buckets
+    may_be_none = layout == "ours" or (key in rows.defaults and rows.defaults[key] is None)
+    if value is None and may_be_none:
+        given = config.to_dict() | {ours: None}
+        try:
+            return ours == "window" or BertConfig.from_dict(given) == config
+        except ValueError:
+            return False
+    return "rotary_base" in ours and value == 2
 
 
 def test_sizes_that_are_plausible_one_by_one() -> None:

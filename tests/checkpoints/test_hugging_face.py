@@ -15,7 +15,7 @@ from bert_keras.checkpoints import hugging_face, hugging_face_config, hugging_fa
 from bert_keras.checkpoints.manifest import WEIGHTS
 from bert_keras.config_checks import ACTIVATIONS
 from bert_keras.errors import ArtifactError
-from tests import contracts, reference
+from tests import contracts, families, reference
 from tests.contracts import FAMILIES, TINY
 
 
@@ -249,15 +249,11 @@ def test_a_number_of_labels_that_is_none(told: Any):
     assert hugging_face.read_head_options("TokenClassifier", values, TINY, PATH)["num_classes"] == 3
 
 
-def test_labels_are_read_for_the_class_that_the_file_names():
-    values = hugging_face.write_config(
-        TINY.replace(family="xlm_roberta", num_segments=1, position_offset=2),
-        "TokenClassifier",
-        {"labels": ["a", "b"]},
-    )
-    config = hugging_face_config.read_config(values, PATH, pooler=False)
-    assert values["model_type"] == "xlm-roberta"
-    assert values["architectures"] == ["XLMRobertaForTokenClassification"]
+def test_classes_of_a_family_under_another_name():
+    config = families.config_of("gte")
+    values = hugging_face.write_config(config, "TokenClassifier", {"labels": ["a", "b"]})
+    values |= {"model_type": "new", "architectures": ["NewForTokenClassification"]}
+    assert hugging_face_config.read_config(values, PATH, pooler=config.pooler) == config
     assert hugging_face.read_head_options("TokenClassifier", values, config, PATH)["labels"] == [
         "a",
         "b",

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Any
+
 import keras
 import numpy as np
 import pytest
@@ -111,3 +114,50 @@ def test_unused_slots_have_no_weight():
     np.testing.assert_allclose(numpy(loss(labels, logits, counted)), expected, rtol=1e-5)
     logits[0, 2] = logits[1, 1:] = 0.0
     np.testing.assert_allclose(numpy(loss(labels, logits, counted)), expected, rtol=1e-5)
+
+
+# === Heads of other forms ===
+
+_FORMS = {
+    "own matrix": {"tied": False},
+    "no dense layer": {"hidden_sizes": [], "hidden_norm": False, "output_bias": False},
+    "two dense layers": {"hidden_sizes": [12, 8], "hidden_bias": False, "hidden_norm": False},
+    "wider": {"hidden_sizes": [12], "tied": False},
+}
+
+
+@pytest.mark.parametrize("form", _FORMS)
+def test_heads_of_other_forms(form: str, tmp_path: Path) -> None:
+    task = contracts.as_trained(MaskedLM(BertEncoder(TINY), **_FORMS[form]))
+    x = contracts.inputs_of(task)
+    expected = reference.numpy_outputs(task, x)
+    assert reference.difference(numpy(task(x)), expected) < reference.TOLERANCE
+    contracts.check_format(task, x, tmp_path)
+    chunked = task.loss_chunks(3)
+    chunked.compile("sgd", **chunked.loss_and_metrics())
+    task.compile("sgd", **task.loss_and_metrics())
+    labels = {features.MLM: np.ones(x[features.MASK_POSITIONS].shape, "int32")}
+    losses = [model.evaluate(x, labels, verbose=0, return_dict=True) for model in (task, chunked)]
+    assert losses[0]["loss"] == pytest.approx(losses[1]["loss"], rel=1e-5)
+
+
+@pytest.mark.parametrize("form", _FORMS)
+def test_another_number_of_tokens(form: str) -> None:
+    task = contracts.as_trained(MaskedLM(BertEncoder(TINY), **_FORMS[form]))
+    larger = task.resize_vocabulary(TINY.vocab_size + 3)
+    x = contracts.inputs_of(task)
+    found, expected = (numpy(model(x))[features.MLM] for model in (larger, task))
+    assert found.shape[-1] == TINY.vocab_size + 3
+    contracts.assert_close(found[..., : TINY.vocab_size], expected)
+
+
+def test_a_plain_head_has_the_options_that_it_had() -> None:
+    task = MaskedLM(BertEncoder(TINY))
+    assert task.options == {"activation": None, "layer_norm_epsilon": None}
+
+
+@pytest.mark.parametrize("sizes", [[8, 8, 8], [0], [2**19], "8", [8.0], [12]])
+def test_widths_that_cannot_be(sizes: Any) -> None:
+    message = "`hidden_sizes` must be" if sizes != [12] else "must have its width, 8"
+    with pytest.raises(ValueError, match=message):
+        MaskedLM(BertEncoder(TINY), hidden_sizes=sizes)

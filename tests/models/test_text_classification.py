@@ -39,3 +39,16 @@ def test_defaults():
 def test_refused(config, arguments, message):
     with pytest.raises(ValueError, match=message):
         SequenceClassifier(BertEncoder(config), **arguments)
+
+
+def test_the_first_token_without_the_pooler() -> None:
+    """The head reads [CLS] although the encoder has a pooler; a packed row gives the same."""
+    task = contracts.as_trained(SequenceClassifier(BertEncoder(TINY), 3, pooling="first_token"))
+    x, w = contracts.inputs_of(task), contracts.weights(task)
+    hidden = contracts.numpy(task.encoder(x))["sequence_output"][:, 0]
+    expected = hidden @ w["label/output/kernel"] + w["label/output/bias"]
+    contracts.assert_close(contracts.numpy(task(x))["label"], expected, 1e-5)
+    assert not task.reads_pooler
+    assert SequenceClassifier(BertEncoder(TINY), 3).reads_pooler
+    with_mean = SequenceClassifier(BertEncoder(TINY), 3, pooling="mean")
+    assert not with_mean.reads_pooler

@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from bert_keras import file_io
-from bert_keras.checkpoints import family_head
+from bert_keras.checkpoints import new_head_options
 from bert_keras.data import (
     CutTexts,
     SupervisedExamples,
@@ -262,15 +262,12 @@ def text_head(
     """Return the options of a new head over [CLS].
 
     The head is that of the encoder's family, so that other libraries open the model. It gets a
-    hidden layer if the encoder has no pooler, or if it reads another representation than the last
-    layer.
+    hidden layer if it needs a pooler that the encoder lacks, or if it reads another representation
+    than the last layer.
     """
     if representation != "last":
         return {"hidden_activation": "tanh"}
-    options = family_head(task.__name__, encoder.config)
-    if options["hidden_activation"] is None and not encoder.config.pooler:
-        options["hidden_activation"] = "tanh"
-    return options
+    return new_head_options(task.__name__, encoder.config)
 
 
 # === Examples for a quick test ===

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -14,7 +13,7 @@ from bert_keras.data import Texts
 from bert_keras.errors import DataError, UsageError
 from bert_keras.features import LABEL
 from bert_keras.models import BertEncoder
-from tests.contracts import TINY
+from tests import families
 
 _DATA = Texts(["a b", "c", "d e f", "g"], None, ["x", "x", "y", "x"], ["f:1", "f:2", "f:3", "f:4"])
 
@@ -95,21 +94,19 @@ def test_models(task, labels, problem, classes, kind, encoder) -> None:
         (name, has_pooler)
         for name, family in FAMILIES.items()
         for has_pooler in (True, False)
-        if not has_pooler or family.fixed.get("pooler", True)
+        if not has_pooler or "pooler/dense" in family.encoder
     ],
 )
 def test_heads_are_those_of_their_family(family: str, has_pooler: bool, kind) -> None:
     """The head is that of the family, so that Transformers can open the fine-tuned model."""
-    values: dict[str, Any] = {"pooler": has_pooler, **FAMILIES[family].fixed}
-    if family == "albert":
-        values |= {"embedding_size": 4, "num_unique_layers": 1}
-    config = TINY.replace(family=family, **values)
+    config, rows = families.config_of(family, pooler=has_pooler), FAMILIES[family]
     for task, labels in (("text_classification", ["x", "y"]), ("multiple_choice", None)):
         model = kind(task).build(BertEncoder(config), labels)
         name = type(model).__name__
         used = family_for(config, name, model.options)
-        needs_pooler = name not in FAMILIES[family].hidden_activation
-        assert used is (NATIVE if needs_pooler and not has_pooler else FAMILIES[family])
+        needs_pooler = name not in rows.hidden_activation and rows.new_pooling == "cls"
+        fits = name in rows.classes and (has_pooler or not needs_pooler)
+        assert used is (rows if fits else NATIVE)
     model = kind("text_classification", representation="mix").build(BertEncoder(config), ["x", "y"])
     assert model.options["hidden_activation"] == "tanh"
 

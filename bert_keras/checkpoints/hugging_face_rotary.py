@@ -1,0 +1,215 @@
+"""Tables of Hugging Face's names for BERT's blocks with rotary positions: Nomic BERT, GTE, Jina.
+
+A family is a row of values: it has no class of its own. Values that code in a family's folders
+computes and this package does not are in `required`, so that they are refused by name.
+"""
+
+from __future__ import annotations
+
+from bert_keras.checkpoints.hugging_face_encoders import ROBERTA
+from bert_keras.checkpoints.hugging_face_family import (
+    CLASSIFIERS,
+    CONSTANTS,
+    DEFAULTS,
+    EMBEDDINGS,
+    Conversion,
+    Family,
+    block,
+    classes_of,
+    fused,
+)
+
+ROTARY = {"position_embedding": "none", "attention_positions": "rotary"}
+BASE = "rope_parameters/rope_theta"
+# Rotary positions whose rates do not depend on the length of a text.
+PLAIN = ("default",)
+PLAIN_ROTATION = dict.fromkeys(
+    ("rope_parameters/rope_type", "rope_scaling/rope_type", "rope_scaling/type"), PLAIN
+)
+_TABLES = {
+    ours: theirs for ours, theirs in EMBEDDINGS.items() if ours.endswith(("token", "segment"))
+}
+_CONSTANTS = {
+    **{ours: theirs for ours, theirs in CONSTANTS.items() if ours != "position_embedding"},
+    "rotary_base": BASE,
+}
+_QUERY_KEY_VALUE = ("attention/query", "attention/key", "attention/value")
+# Activation of a gated layer in Nomic's first configs -> activation of its gate.
+_GATES = {"swiglu": "silu", "geglu": "gelu"}
+_NOT_IN_NOMIC = (
+    *("prenorm", "causal", "rotary_emb_interleaved", "use_rms_norm", "parallel_block"),
+    *("qkv_proj_bias", "mlp_fc1_bias", "mlp_fc2_bias", "scale_attn_by_inverse_layer_idx"),
+)
+
+
+def without(name: str, *absent: str) -> dict[str, str]:
+    """Return the classes of a family, of which Hugging Face's library lacks some."""
+    return {ours: theirs for ours, theirs in classes_of(name).items() if ours not in absent}
+
+
+ROTARY_FAMILIES = {
+    "nomic_bert": Family(
+        model_types=("nomic_bert",),
+        prefix="nomic_bert.",
+        encoder={
+            **_TABLES,
+            "embeddings/layer_norm": "emb_ln",
+            **block(
+                "encoder.layers.#",
+                {
+                    **fused("attn.Wqkv", *_QUERY_KEY_VALUE),
+                    "attention/output": "attn.out_proj",
+                    "attention_layer_norm": "norm1",
+                    "feedforward/intermediate": "mlp.fc11",
+                    "feedforward/gate": "mlp.fc12",
+                    "feedforward/output": "mlp.fc2",
+                    "feedforward_layer_norm": "norm2",
+                },
+            ),
+            "pooler/dense": "pooler.dense",
+        },
+        heads={
+            "mlm/dense": "cls.predictions.transform.dense",
+            "mlm/layer_norm": "cls.predictions.transform.layer_norm",
+            "mlm": "cls.predictions",
+            **CLASSIFIERS,
+        },
+        classes=without("NomicBert", "QuestionAnswerer", "MultipleChoice"),
+        constants=_CONSTANTS,
+        defaults={
+            **DEFAULTS,
+            "hidden_act": "silu",
+            "hidden_dropout_prob": 0.0,
+            "attention_probs_dropout_prob": 0.0,
+            BASE: 1000.0,
+        },
+        conversions={
+            "activation": Conversion(lambda name: _GATES.get(name, name), lambda name: name)
+        },
+        aliases={
+            "hidden_size": ("n_embd",),
+            "num_hidden_layers": ("n_layer",),
+            "num_attention_heads": ("n_head",),
+            "intermediate_size": ("n_inner",),
+            "max_position_embeddings": ("n_positions",),
+            "hidden_act": ("activation_function",),
+            "layer_norm_eps": ("layer_norm_epsilon",),
+            "hidden_dropout_prob": ("embd_pdrop", "resid_pdrop"),
+            "attention_probs_dropout_prob": ("attn_pdrop",),
+            BASE: ("rope_theta", "rotary_emb_base"),
+        },
+        required={
+            **dict.fromkeys(("num_experts", "moe_every_n_layers"), (0,)),
+            **dict.fromkeys(_NOT_IN_NOMIC, (False,)),
+            **dict.fromkeys(("rotary_emb_scale_base", "rotary_scaling_factor"), (None,)),
+            **PLAIN_ROTATION,
+            "rotary_emb_fraction": (1.0,),
+            "activation_function": tuple(_GATES),
+            "scale_attn_weights": (True,),
+        },
+        advice=dict.fromkeys(
+            ("num_experts", "moe_every_n_layers", "prenorm"),
+            "Use a Nomic BERT without experts, such as nomic-ai/nomic-embed-text-v1.5",
+        )
+        | {"rotary_scaling_factor": "Remove the key, and read no more than max_trained_positions"},
+        irrelevant=(
+            *("use_flash_attn", "fused_bias_fc", "fused_dropout_add_ln", "use_xentropy"),
+            *("dense_seq_output", "last_layer_subset", "pad_vocab_size_multiple"),
+            *("max_trained_positions", "parallel_block_tied_norm", "reorder_and_upcast_attn"),
+            *("summary_proj_to_labels", "moe_top_k", "moe_normalize_expert_weights", "moe_impl"),
+        ),
+        has_own_code=True,
+        head_size="head_dim",
+        fixed={**ROTARY, "gated": True}
+        | dict.fromkeys(("attention_bias", "intermediate_bias", "output_bias"), False),
+        redundant=("cls.predictions.decoder.weight", "cls.predictions.decoder.bias"),
+    ),
+    "gte": Family(
+        model_types=("gte", "new"),
+        prefix="gte.",
+        other_prefixes=("new.",),
+        encoder={
+            **_TABLES,
+            "embeddings/layer_norm": "embeddings.LayerNorm",
+            **block(
+                "encoder.layer.#",
+                {
+                    **fused("attention.qkv_proj", *_QUERY_KEY_VALUE),
+                    "attention/output": "attention.o_proj",
+                    "attention_layer_norm": "attn_ln",
+                    **fused("mlp.up_gate_proj", "feedforward/intermediate", "feedforward/gate"),
+                    "feedforward/output": "mlp.down_proj",
+                    "feedforward_layer_norm": "mlp_ln",
+                },
+            ),
+            "pooler/dense": "pooler.dense",
+        },
+        heads={
+            "mlm/dense": "lm_head.dense",
+            "mlm/layer_norm": "lm_head.norm",
+            "mlm": "lm_head.decoder",
+            **CLASSIFIERS,
+        },
+        classes=without("Gte", "QuestionAnswerer", "MultipleChoice"),
+        other_classes=without("New", "QuestionAnswerer", "MultipleChoice"),
+        constants={**_CONSTANTS, "intermediate_dropout": "hidden_dropout_prob"},
+        defaults={
+            **DEFAULTS,
+            "attention_probs_dropout_prob": 0.0,
+            "type_vocab_size": 1,
+            BASE: 160_000.0,
+        },
+        aliases={BASE: ("rope_theta",)},
+        required={
+            "logn_attention_scale": (False,),
+            **PLAIN_ROTATION,
+            "position_embedding_type": ("rope",),
+            "layer_norm_type": ("layer_norm",),
+            "pack_qkv": (True,),
+        },
+        advice=dict.fromkeys(
+            ("rope_scaling/type", "rope_scaling/rope_type", "rope_parameters/rope_type"),
+            'Use a model of model_type "gte" without scaling, such as '
+            "alibaba-nlp-community/gte-multilingual-base",
+        ),
+        irrelevant=("unpad_inputs", "use_memory_efficient_attention", "logn_attention_clip1"),
+        has_own_code=True,
+        optional_segments=True,
+        fixed={**ROTARY, "gated": True, "intermediate_bias": False},
+        pad_token_id=1,
+        redundant=("lm_head.decoder.weight",),
+        mlm_activation="gelu",
+    ),
+    "jina_embeddings_v3": Family(
+        model_types=("jina_embeddings_v3",),
+        prefix="roberta.",
+        encoder={
+            **_TABLES,
+            "embeddings/layer_norm": "emb_ln",
+            **block(
+                "encoder.layers.#",
+                {
+                    **fused("mixer.Wqkv", *_QUERY_KEY_VALUE),
+                    "attention/output": "mixer.out_proj",
+                    "attention_layer_norm": "norm1",
+                    "feedforward/intermediate": "mlp.fc1",
+                    "feedforward/output": "mlp.fc2",
+                    "feedforward_layer_norm": "norm2",
+                },
+            ),
+            "pooler/dense": "pooler.dense",
+        },
+        heads=ROBERTA.heads,
+        classes=without("JinaEmbeddingsV3", "MultipleChoice"),
+        constants=_CONSTANTS,
+        defaults={**DEFAULTS, "layer_norm_eps": 1e-5, "type_vocab_size": 1, BASE: 20_000.0},
+        aliases={BASE: ("rope_theta", "rotary_emb_base")},
+        required=PLAIN_ROTATION,
+        has_own_code=True,
+        fixed=ROTARY,
+        pad_token_id=1,
+        redundant=("lm_head.decoder.weight", "lm_head.decoder.bias"),
+        hidden_activation=ROBERTA.hidden_activation,
+        mlm_activation="gelu",
+    ),
+}

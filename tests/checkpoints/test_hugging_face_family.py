@@ -1,0 +1,31 @@
+"""Forms of the tables of families."""
+
+from __future__ import annotations
+
+import pytest
+
+from bert_keras.checkpoints.hugging_face_family import block, fused, task_format
+from bert_keras.checkpoints.hugging_face_names import FAMILIES, NATIVE
+from bert_keras.models.text_classification import POOLINGS
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_rows_name_what_exists(family: str) -> None:
+    rows = FAMILIES[family]
+    assert set(rows.poolings) <= set(POOLINGS)
+    assert rows.new_pooling in rows.poolings
+    assert set(rows.conversions) <= {*rows.sizes, *rows.constants}
+    assert set(rows.fixed).isdisjoint({*rows.sizes, *rows.constants})
+    stated = {*rows.sizes.values(), *rows.constants.values(), rows.pooling}
+    assert set(rows.aliases) <= stated
+    assert rows.encoder.keys() <= NATIVE.encoder.keys()
+
+
+def test_rows_of_blocks() -> None:
+    rows = block("layer.#", fused("qkv", "query", "key"))
+    assert rows == {"block_#/query": "layer.#.qkv", "block_#/key": "layer.#.qkv"}
+
+
+def test_facts_about_a_class_without_a_row_are_false() -> None:
+    assert not task_format("Unknown").reads_text_vector
+    assert task_format("MaskedLM").is_mlm

@@ -1,0 +1,142 @@
+"""Nomic BERT, GTE and Jina embeddings v3: spellings of their first configs, and what is refused."""
+
+from __future__ import annotations
+
+import json
+import warnings
+from pathlib import Path
+from typing import Any
+
+import pytest
+from safetensors.numpy import load_file, save_file
+
+from bert_keras import MaskedLM, load_checkpoint
+from bert_keras.checkpoints.hugging_face_config import read_config
+from bert_keras.checkpoints.hugging_face_names import FAMILIES, known_to
+from bert_keras.checkpoints.hugging_face_rotary import ROTARY_FAMILIES
+from bert_keras.checkpoints.manifest import CONFIG, MANIFEST, WEIGHTS
+from bert_keras.errors import ArtifactError
+from tests import contracts, families, reference
+from tests.contracts import TINY
+
+_HERE = Path("config.json")
+# Keys of the first Nomic BERT's config, with the sizes of the tiny model.
+_FIRST_NOMIC: dict[str, Any] = {
+    "model_type": "nomic_bert",
+    "activation_function": "swiglu",
+    "attn_pdrop": 0.0,
+    "causal": False,
+    "embd_pdrop": 0.0,
+    "layer_norm_epsilon": 1e-12,
+    "max_trained_positions": 2048,
+    "mlp_fc1_bias": False,
+    "mlp_fc2_bias": False,
+    "n_embd": TINY.hidden_size,
+    "n_head": TINY.num_heads,
+    "n_inner": TINY.intermediate_size,
+    "n_layer": TINY.num_layers,
+    "n_positions": TINY.max_positions,
+    "pad_vocab_size_multiple": 64,
+    "parallel_block": False,
+    "prenorm": False,
+    "qkv_proj_bias": False,
+    "resid_pdrop": 0.0,
+    "rotary_emb_base": 500,
+    "rotary_emb_fraction": 1.0,
+    "rotary_emb_interleaved": False,
+    "rotary_emb_scale_base": None,
+    "rotary_scaling_factor": None,
+    "scale_attn_weights": True,
+    "summary_type": "cls_index",
+    "type_vocab_size": 2,
+    "use_flash_attn": True,
+    "use_rms_norm": False,
+    "vocab_size": TINY.vocab_size,
+}
+
+
+def test_the_first_spelling_of_nomic_bert() -> None:
+    assert set(_FIRST_NOMIC) <= known_to(FAMILIES["nomic_bert"])
+    found = read_config(_FIRST_NOMIC, _HERE, pooler=False)
+    assert found == families.config_of("nomic_bert", pooler=False, rotary_base=500.0)
+    both = _FIRST_NOMIC | {"num_hidden_layers": 5, "rope_parameters": {"rope_theta": 99.0}}
+    config = read_config(both, _HERE, pooler=False)
+    assert (config.num_layers, config.rotary_base) == (5, 99.0)  # the current keys count
+
+
+_REFUSED: dict[str, dict[str, Any]] = {
+    "nomic_bert": {
+        "num_experts": 8,
+        "moe_every_n_layers": 2,
+        "prenorm": True,
+        "rotary_emb_fraction": 0.5,
+        "rotary_emb_interleaved": True,
+        "rotary_scaling_factor": 2,
+        "activation_function": "gelu",
+        "qkv_proj_bias": True,
+        "head_dim": 3,
+    },
+    "gte": {
+        "logn_attention_scale": True,
+        "rope_scaling": {"type": "ntk", "factor": 2.0},
+        "layer_norm_type": "rms_norm",
+        "position_embedding_type": "absolute",
+    },
+    "jina_embeddings_v3": {"rope_parameters": {"rope_type": "yarn", "rope_theta": 1e4}},
+}
+
+
+@pytest.mark.parametrize(
+    ("family", "key", "value"),
+    [(family, *each) for family, values in _REFUSED.items() for each in values.items()],
+)
+def test_what_is_not_computed_is_refused_by_name(family: str, key: str, value: Any) -> None:
+    values = {"model_type": family, **families.their_values(family), key: value}
+    with pytest.raises(ArtifactError, match=f"not supported: {key}.*=.*Supported: ") as caught:
+        read_config(values, _HERE, pooler=False)
+    named = [advice for start, advice in FAMILIES[family].advice.items() if key in start]
+    assert not named or any(advice in str(caught.value) for advice in named)
+
+
+def test_every_family_here_has_a_refusal_and_its_advice_is_for_one() -> None:
+    assert _REFUSED.keys() == ROTARY_FAMILIES.keys()
+    for family in FAMILIES.values():
+        assert set(family.advice) <= set(family.required)
+
+
+def test_gte_as_code_of_a_folder_wrote_it(transformers: Any, tmp_path: Path) -> None:
+    """The first files have another model type and prefix, and name code that is never run."""
+    model = reference.hugging_face_model(transformers, "ForMaskedLM", "gte")
+    model.save_pretrained(tmp_path)
+    values = json.loads((tmp_path / CONFIG).read_text())
+    theta = values.pop("rope_parameters")["rope_theta"]
+    values |= {"model_type": "new", "architectures": ["NewForMaskedLM"], "rope_theta": theta}
+    values |= {"auto_map": {"AutoModel": "modeling.NewModel"}, "pack_qkv": True}
+    values |= {"unpad_inputs": False, "position_embedding_type": "rope", "rope_scaling": None}
+    (tmp_path / CONFIG).write_text(json.dumps(values))
+    tensors = load_file(tmp_path / WEIGHTS)
+    renamed = {name.replace("gte.", "new.", 1): array for name, array in tensors.items()}
+    save_file(renamed, tmp_path / WEIGHTS)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        opened = load_checkpoint(tmp_path)
+    assert isinstance(opened, MaskedLM)
+    reference.same_as_hugging_face(opened, model, contracts.inputs_of(opened))
+    opened.save_to_preset(tmp_path / "back")
+    (tmp_path / "back" / MANIFEST).unlink()
+    assert load_file(tmp_path / "back" / WEIGHTS).keys() == tensors.keys()
+    contracts.assert_same_weights(load_checkpoint(tmp_path / "back"), opened)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("family", "class_name"),
+    [
+        (family, class_name)
+        for family, rows in ROTARY_FAMILIES.items()
+        for ours, class_name in rows.classes.items()
+        if ours != "SentenceEncoder"
+    ],
+)
+def test_long_texts(family: str, class_name: str, transformers: Any, tmp_path: Path) -> None:
+    reference.same_at_lengths(transformers, family, class_name, tmp_path)
