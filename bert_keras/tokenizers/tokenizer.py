@@ -374,6 +374,11 @@ class Tokenizer:
             self.id_to_token(index)
         return self._kind.marked.decode(tokens, skip_special_tokens=skip_special_tokens)
 
+    @property
+    def json(self) -> str:
+        """Content of a tokenizer.json."""
+        return self._kind.json
+
     def __getstate__(self) -> dict[str, Any]:
         return self._kind.arguments
 
