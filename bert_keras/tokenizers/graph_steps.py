@@ -232,9 +232,10 @@ def _check_tokens(tokens: Sequence[AddedToken], normalized: Mapping[str, str]) -
         if key in seen:
             raise _Unknown(f"{name} is {seen[key]!r} after normalisation, an added token too")
         seen[key] = token.content
-    begins_with_space = any(ord(text[0]) in WHITE_SPACE for _, text in seen)
-    if begins_with_space and any(token.rstrip for token in tokens):
-        raise _Unknown("added tokens with rstrip=True beside one that begins with a space")
+    for stage in (False, True):  # tokens of raw texts, and of normalised texts
+        spaced = any(ord(text[0]) in WHITE_SPACE for key, text in seen if key is stage)
+        if spaced and any(token.rstrip for token in tokens if token.normalized is stage):
+            raise _Unknown("added tokens with rstrip=True beside one that begins with a space")
 
 
 def _trimming(processor: Any) -> tuple[bool, bool]:

@@ -186,7 +186,7 @@ class ClusterReplacer(tf.Module):
         keys = [sum(code << _CODE_BITS * place for place, code in enumerate(key)) for key in keys]
         order = np.argsort(np.array(keys, np.int64), kind="stable")
         # A key at the end that no cluster has: the search has always a place to look at.
-        self._keys = tf.constant([*np.array(keys, np.int64)[order].tolist(), 1 << 62], tf.int64)
+        self._keys = tf.constant([*np.array(keys, np.int64)[order].tolist(), 2**63 - 1], tf.int64)
         first = 1 + len(rules.single)
         self._numbers = tf.constant([*(first + order).tolist(), 0], tf.int32)
         self._properties = Lookup(cm.cluster_properties())
