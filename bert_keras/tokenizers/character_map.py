@@ -74,9 +74,9 @@ def write_rules(rules: Mapping[str, str]) -> bytes:
     places = {b"": 0}
     for prefix, labels in sorted(nodes.items(), key=lambda item: len(item[0])):
         place = places[prefix]
-        offset = next(
-            offset for offset in range(1, 1 << 20) if not any(place ^ offset ^ x in units for x in labels)
-        )
+        offset = 1
+        while any(place ^ offset ^ label in units for label in labels):
+            offset += 1
         units[place] |= offset << 10 | (_LEAF if 0 in labels else 0)
         for label in labels:
             child = place ^ offset ^ label

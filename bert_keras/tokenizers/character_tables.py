@@ -21,7 +21,8 @@ _SURROGATES = range(0xD800, 0xE000)
 _SEPARATOR = "\u0e01"  # a letter that no other code point maps to
 _BLOCK = 1 << 12
 # The property White_Space of Unicode, which has not changed since version 6.3.
-WHITE_SPACE = (*range(9, 14), 0x20, 0x85, 0xA0, 0x1680, *range(0x2000, 0x200B)) + (
+WHITE_SPACE = (
+    *(*range(0x9, 0xE), 0x20, 0x85, 0xA0, 0x1680, *range(0x2000, 0x200B)),
     *(0x2028, 0x2029, 0x202F, 0x205F, 0x3000),
 )
 _FIRST_MARK, _LAST_MARK = "\u0334", "\u0345"  # of the lowest and the highest combining class
@@ -105,7 +106,10 @@ def word_characters() -> np.ndarray:
         block = characters[begin : begin + _BLOCK]
         found = engine.encode("".join(f"{c}\ue000 " for c in block), add_special_tokens=False)
         is_found = np.zeros(3 * len(block), np.bool_)
-        is_found[[start for index, (start, _) in zip(found.ids, found.offsets, strict=True) if index]] = True
+        places = [
+            start for index, (start, _) in zip(found.ids, found.offsets, strict=True) if index
+        ]
+        is_found[places] = True
         flags[_codes(block)] = ~is_found[1::3]
     flags[0xE000] = False
     return flags
@@ -196,7 +200,9 @@ def mark_ranks() -> np.ndarray:
     ordered = [known[key] for key in sorted(known)]
     ranks = np.zeros(NUM_CODE_POINTS, np.uint8)
     for c in moved:
-        text = nfd.normalize_str(_SEPARATOR.join([r + c for r in ordered] + [c + r for r in ordered]))
+        text = nfd.normalize_str(
+            _SEPARATOR.join([r + c for r in ordered] + [c + r for r in ordered])
+        )
         parts = text.split(_SEPARATOR)
         count = len(ordered)
         above = sum(part[0] == c for part in parts[:count]) - (c in ordered)

@@ -1,8 +1,8 @@
-"""Regular expressions of tokenizers, for a runtime with RE2 and without Unicode's lookahead.
+r"""Regular expressions of tokenizers, for a runtime with RE2 and without Unicode's lookahead.
 
 A tokenizer splits texts with expressions such as GPT-2's, which the library Oniguruma matches.
 TensorFlow has RE2, with another version of Unicode and without lookahead. So the parts of an
-expression that match one character, such as `\\p{L}`, are asked of the library for every code
+expression that match one character, such as `\p{L}`, are asked of the library for every code
 point. Characters with the same answers are a class, and each class has a letter. RE2 then matches
 the letters of a text. Both engines prefer the first alternative and the longest repetition.
 """
@@ -71,7 +71,9 @@ def compiled(expression: str) -> SplitPattern:
     parts = reader.read()
     sources = list(dict.fromkeys(part.source for part in parts if isinstance(part, _Atom)))
     members = {
-        source: flags_of([ord(source)]) if len(source) == 1 and source != "." else characters_of(source)
+        source: flags_of([ord(source)])
+        if len(source) == 1 and source != "."
+        else characters_of(source)
         for source in sources
     }
     return _with_classes(parts, members, reader.ahead)

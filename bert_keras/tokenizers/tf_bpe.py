@@ -9,8 +9,14 @@ from __future__ import annotations
 import numpy as np
 import tensorflow as tf
 
-from bert_keras.tokenizers.graph_steps import ByteBPE
-from bert_keras.tokenizers.tf_characters import changes, following, last_place
+from bert_keras.tokenizers.graph_pipeline import ByteBPE
+from bert_keras.tokenizers.tf_characters import (
+    ANY_SHAPE,
+    changes,
+    following,
+    growing,
+    last_place,
+)
 
 _ID_BITS = 31
 _NEVER = np.int32(2**31 - 1)  # rank of a pair that is not merged
@@ -79,7 +85,9 @@ class MergedPieces(tf.Module):
         """
         count = tf.reduce_max(tf.concat([[-1], word], axis=0)) + 1
 
-        def step(number: tf.Tensor, *values: tf.Tensor | tf.TensorArray) -> list[tf.Tensor | tf.TensorArray]:
+        def step(
+            number: tf.Tensor, *values: tf.Tensor | tf.TensorArray
+        ) -> list[tf.Tensor | tf.TensorArray]:
             """Merge once in every word that is not finished."""
             done, (ids, sizes, word) = values[:3], values[3:]
             right = following(ids)
@@ -101,16 +109,16 @@ class MergedPieces(tf.Module):
             new = tf.gather(self._merged, tf.minimum(rank, tf.size(self._merged) - 1))
             ids = tf.where(merges, new, ids)
             sizes = tf.where(merges, sizes + following(sizes), sizes)
-            kept = tf.where(~is_over & ~gone)[:, 0]
+            kept = tf.where(tf.logical_not(is_over) & tf.logical_not(gone))[:, 0]
             return [number + 1, *done, *(tf.gather(x, kept) for x in (ids, sizes, word))]
 
         state = tf.while_loop(
             lambda *state: tf.size(state[4]) > 0,
             step,
-            [tf.constant(1), *(_growing() for _ in range(3)), ids, sizes, word],
+            [tf.constant(1), *(growing() for _ in range(3)), ids, sizes, word],
             shape_invariants=[
                 tf.TensorShape([]),
-                *[tf.TensorShape(None)] * 3,
+                *[ANY_SHAPE] * 3,
                 *[tf.TensorShape([None])] * 3,
             ],
         )
@@ -129,9 +137,9 @@ def _without_overlaps(merges: tf.Tensor, word: tf.Tensor, all_at_once: bool) -> 
     """
     place = tf.range(tf.size(merges), dtype=tf.int64)
     if all_at_once:  # of neighbours, each second one from the first on
-        begin = last_place(~merges | changes(word))
+        begin = last_place(tf.logical_not(merges) | changes(word))
         starts_here = tf.gather(merges, tf.maximum(begin, 0))
-        distance = place - begin - tf.cast(~starts_here, tf.int64)
+        distance = place - begin - tf.cast(tf.logical_not(starts_here), tf.int64)
         return merges & (distance % 2 == 0)
     size = tf.size(merges, out_type=tf.int64)
     count = tf.reduce_max(tf.concat([[-1], word], axis=0)) + 1
@@ -146,13 +154,7 @@ def _makes_only_later_pairs(model: ByteBPE) -> bool:
     """
     last = dict(zip(model.merged.tolist(), range(len(model.merged)), strict=True))
     return all(
-        last.get(piece, -1) < rank for rank, pair in enumerate(model.pairs.tolist()) for piece in pair
+        last.get(piece, -1) < rank
+        for rank, pair in enumerate(model.pairs.tolist())
+        for piece in pair
     )
-
-
-def _growing() -> tf.TensorArray:
-    """Return a growing array of vectors to concatenate. An empty first vector makes that safe."""
-    array = tf.TensorArray(
-        tf.int32, size=1, dynamic_size=True, infer_shape=False, element_shape=[None]
-    )
-    return array.write(0, tf.zeros([0], tf.int32))

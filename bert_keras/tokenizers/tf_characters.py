@@ -17,6 +17,7 @@ from bert_keras.tokenizers.character_tables import WHITE_SPACE, Sequences, flags
 from bert_keras.tokenizers.split_patterns import FIRST_LETTER, SplitPattern
 
 FIRST_TOKEN = NUM_CODE_POINTS  # code point of added token 0
+ANY_SHAPE = tf.TensorShape(None)  # pyright: ignore[reportArgumentType]
 _BEGIN, _END = 1, 2  # control characters around a match of an expression
 
 
@@ -80,6 +81,14 @@ def last_place(flags: tf.Tensor) -> tf.Tensor:
     return tf.gather(places, tf.cumsum(tf.cast(flags, tf.int32)))
 
 
+def growing() -> tf.TensorArray:
+    """Return a growing array of vectors to concatenate. An empty first vector makes that safe."""
+    array = tf.TensorArray(
+        tf.int32, size=1, dynamic_size=True, infer_shape=False, element_shape=[None]
+    )
+    return array.write(0, tf.zeros([0], tf.int32))
+
+
 class Lookup(tf.Module):
     """A number for each code point: `lookup(points)`, int32 of the shape of `points`.
 
@@ -96,6 +105,7 @@ class Lookup(tf.Module):
         self._values = tf.constant(pages.reshape(-1))
 
     def __call__(self, points: tf.Tensor) -> tf.Tensor:
+        """Return the numbers of code points."""
         points = tf.minimum(points, NUM_CODE_POINTS)
         page = tf.gather(self._page_starts, tf.bitwise.right_shift(points, PAGE_BITS))
         return tf.gather(self._values, page + tf.bitwise.bitwise_and(points, PAGE_SIZE - 1))
@@ -158,7 +168,7 @@ class Expansion(tf.Module):
         return tf.where(number == 0, tf.gather(points, source), values), source, within.flat_values
 
 
-class Mapping(tf.Module):
+class CharacterMapping(tf.Module):
     """Replaces each character by a text, which may be empty."""
 
     def __init__(self, sequences: Sequences):
@@ -166,6 +176,7 @@ class Mapping(tf.Module):
         self._expansion = Expansion(sequences)
 
     def __call__(self, text: Characters) -> Characters:
+        """Return the text behind this step."""
         numbers = self._expansion.numbers(text.points)
 
         def changed() -> Characters:
@@ -191,6 +202,7 @@ class Stripper(tf.Module):
         self._is_space = Lookup(flags_of(WHITE_SPACE))
 
     def __call__(self, text: Characters) -> Characters:
+        """Return the text behind this step."""
         is_other = self._is_space(text.points) == 0
         if self._left:  # a character is kept if another one is before it, or it is one itself
             seen = _counted(is_other, text.begins())
@@ -230,7 +242,9 @@ class Matches(tf.Module):
         begins = text.begins()
         if self._ahead is not None:
             is_last = tf.concat([begins[1:], tf.ones_like(begins[:1])], axis=0)
-            is_ahead = following(self._ahead(text.points)) & tf.cast(~is_last, tf.int32)
+            is_ahead = following(self._ahead(text.points)) & tf.cast(
+                tf.logical_not(is_last), tf.int32
+            )
             letters += self._num * is_ahead
         marked = tf.strings.regex_replace(
             spelled(letters, begins), self._pattern, f"{chr(_BEGIN)}\\0{chr(_END)}"
@@ -238,7 +252,7 @@ class Matches(tf.Module):
         letters = tf.strings.unicode_decode(marked, "UTF-8").flat_values
         is_letter = letters >= FIRST_LETTER
         opened, closed = (tf.cumsum(tf.cast(letters == mark, tf.int32)) for mark in (_BEGIN, _END))
-        behind = tf.concat([tf.ones_like(is_letter[:1]), ~is_letter[:-1]], axis=0)
+        behind = tf.concat([tf.ones_like(is_letter[:1]), tf.logical_not(is_letter[:-1])], axis=0)
         # Letters of tokens could match, too; they are segments of their own anyway.
         return (
             tf.boolean_mask(behind, is_letter) | begins,
@@ -260,6 +274,7 @@ class Replacer(tf.Module):
         self._text = tf.constant([ord(c) for c in text], tf.int32)
 
     def __call__(self, text: Characters) -> Characters:
+        """Return the text behind this step."""
         begins, is_match = self._matches(text)
 
         def changed() -> Characters:
@@ -271,9 +286,7 @@ class Replacer(tf.Module):
             source = within.value_rowids()
             values = tf.gather(tf.concat([self._text, [0]], axis=0), within.flat_values)
             kept = text.at(source)
-            return kept._replace(
-                points=tf.where(tf.gather(is_match, source), values, kept.points)
-            )
+            return kept._replace(points=tf.where(tf.gather(is_match, source), values, kept.points))
 
         return when(tf.reduce_any(is_match), changed, text)
 
@@ -291,6 +304,7 @@ class Splitter(tf.Module):
         self._matches, self._dropped = Matches(pattern), dropped
 
     def __call__(self, text: Characters) -> Characters:
+        """Return the text behind this step."""
         begins, is_match = self._matches(text)
         text = text._replace(segments=numbered(begins))
         if not self._dropped:
@@ -307,6 +321,7 @@ class CharacterSplitter(tf.Module):
         self._point = ord(character)
 
     def __call__(self, text: Characters) -> Characters:
+        """Return the text behind this step."""
         return text._replace(segments=numbered(text.begins() | (text.points == self._point)))
 
 
@@ -323,6 +338,7 @@ class Prefixer(tf.Module):
         self._point, self._first_only = ord(character), first_only
 
     def __call__(self, text: Characters) -> Characters:
+        """Return the text behind this step."""
         lacks = text.begins() & (text.points != self._point) & (text.points < FIRST_TOKEN)
         if self._first_only:
             lacks &= text.starts == 0

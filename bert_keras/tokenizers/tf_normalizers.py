@@ -66,7 +66,8 @@ class CanonicalForm(tf.Module):
         self._ranks = Lookup(ranks)
         # Only a text with such a character may change.
         affected = ranks > 0
-        affected[[ord(c) for c, text in outputs.items() if not self._composes or _alone(c, text)]] = True
+        changed = [ord(c) for c, text in outputs.items() if not self._composes or _alone(c, text)]
+        affected[changed] = True
         second = np.zeros(NUM_CODE_POINTS, np.bool_)
         second[pairs & (1 << _CODE_BITS) - 1] = True
         if self._composes:
@@ -76,6 +77,7 @@ class CanonicalForm(tf.Module):
         self._pairs, self._composites = tf.constant(pairs), tf.constant(composites, tf.int32)
 
     def __call__(self, text: Characters) -> Characters:
+        """Return the text behind this step."""
         is_affected = tf.reduce_any(self._affected(text.points) != 0)
         return when(is_affected, lambda: self._changed(text), text)
 
@@ -94,9 +96,7 @@ class CanonicalForm(tf.Module):
         points, change = tf.gather(points, order), tf.gather(change, order)
         if self._composes:
             points, change, kept = self._composed(points, change, begins)
-            points, change, source = (
-                tf.boolean_mask(x, kept) for x in (points, change, source)
-            )
+            points, change, source = (tf.boolean_mask(x, kept) for x in (points, change, source))
         return _placed(text, points, source, change)
 
     def _composed(
@@ -147,7 +147,7 @@ class CanonicalForm(tf.Module):
             points = tf.tensor_scatter_nd_update(points, bases, composite)
             change = tf.tensor_scatter_nd_update(change, bases, taken)
             kept = tf.tensor_scatter_nd_update(kept, gone, tf.fill(tf.shape(joined), False))
-            is_base = ~joins & (own == 0)
+            is_base = tf.logical_not(joins) & (own == 0)
             base = tf.where(is_base, at, base)
             rank = tf.where(joins, rank, own)
             at += 1
@@ -192,11 +192,12 @@ class ClusterReplacer(tf.Module):
         self._properties = Lookup(cm.cluster_properties())
 
     def __call__(self, text: Characters) -> Characters:
+        """Return the text behind this step."""
         numbers = self._expansion.numbers(text.points)
         properties = self._properties(text.points)
         hangul = tf.bitwise.right_shift(properties, cm.HANGUL_SHIFT)
         may_join = tf.reduce_any(
-            (_has(properties, cm.JOINS | cm.PREPEND) | (hangul > 0) | (text.points == ord("\r")))
+            _has(properties, cm.JOINS | cm.PREPEND) | (hangul > 0) | (text.points == ord("\r"))
         )
         same = numbers, numbers == 0
         numbers, stays, heads = tf.cond(
@@ -205,7 +206,9 @@ class ClusterReplacer(tf.Module):
             lambda: (*same, tf.range(tf.size(numbers, out_type=tf.int64))),
         )
         return when(
-            tf.reduce_any(~stays), lambda: self._changed(text, numbers, stays, heads), text
+            tf.reduce_any(tf.logical_not(stays)),
+            lambda: self._changed(text, numbers, stays, heads),
+            text,
         )
 
     def _of_clusters(
@@ -224,9 +227,7 @@ class ClusterReplacer(tf.Module):
         sizes = sum(tf.cast(points >= limit, tf.int32) for limit in (0, 0x80, 0x800, 0x10000))
         count = tf.size(tf.where(begins)[:, 0])
         bytes_ = tf.gather(tf.math.unsorted_segment_sum(sizes, owner, count), owner)
-        length = tf.gather(
-            tf.math.unsorted_segment_sum(tf.ones_like(owner), owner, count), owner
-        )
+        length = tf.gather(tf.math.unsorted_segment_sum(tf.ones_like(owner), owner, count), owner)
         is_short = (bytes_ <= cm.MOST_BYTES) & (length > 1)
         head_number = tf.gather(numbers, head)
         # The shortest beginning with a rule: one character, or two, or three.
@@ -267,9 +268,7 @@ class ClusterReplacer(tf.Module):
         owner = tf.where(has_one, behind, 0)
         padded = tf.concat([segments, [-1]], axis=0)
         has_one &= tf.gather(padded, owner) == text.segments
-        taken = tf.math.unsorted_segment_sum(
-            tf.where(has_one, gone, 0), owner, tf.size(points)
-        )
+        taken = tf.math.unsorted_segment_sum(tf.where(has_one, gone, 0), owner, tf.size(points))
         return _placed(text, points, source, change - taken)
 
 
@@ -295,21 +294,25 @@ def _cluster_begins(text: Characters, properties: tf.Tensor) -> tf.Tensor:
     joins |= vowels & _is_any(hangul, cm.VOWEL, cm.TRAILING)
     joins |= trails & (hangul == cm.TRAILING)
     # Pictographs that ZERO WIDTH JOINER joins.
-    is_other = ~_has(properties, cm.EXTEND) | text.begins()
+    is_other = tf.logical_not(_has(properties, cm.EXTEND)) | text.begins()
     base = _at(properties, _before(last_place(is_other), -1))
-    is_joiner = (points == cm.JOINER) & ~text.begins()
+    is_joiner = (points == cm.JOINER) & tf.logical_not(text.begins())
     behind = _before(tf.where(is_joiner, base, 0))
     joins |= _has(properties, cm.PICTOGRAPH) & _has(behind, cm.PICTOGRAPH)
     # Consonants that a virama joins.
     is_link = _has(properties, cm.LINKER)
-    is_middle = _has(properties, cm.LINKER | cm.INDIC_EXTEND) & ~text.begins()
-    last = _before(last_place(~is_middle), -1)
+    is_middle = _has(properties, cm.LINKER | cm.INDIC_EXTEND) & tf.logical_not(text.begins())
+    last = _before(last_place(tf.logical_not(is_middle)), -1)
     last_link = _before(last_place(is_link), -1)
-    joins |= _has(properties, cm.CONSONANT) & _has(_at(properties, last), cm.CONSONANT) & (last_link > last)
-    joins &= ~_has(properties, cm.CONTROL) & ~_has(before, cm.CONTROL)
+    joins |= (
+        _has(properties, cm.CONSONANT)
+        & _has(_at(properties, last), cm.CONSONANT)
+        & (last_link > last)
+    )
+    joins &= tf.logical_not(_has(properties, cm.CONTROL)) & tf.logical_not(_has(before, cm.CONTROL))
     joins |= (points == ord("\n")) & (_before(points) == ord("\r"))
-    joins &= (points < FIRST_TOKEN) & ~text.begins()
-    return ~joins
+    joins &= (points < FIRST_TOKEN) & tf.logical_not(text.begins())
+    return tf.logical_not(joins)
 
 
 def _at(values: tf.Tensor, places: tf.Tensor) -> tf.Tensor:
@@ -324,4 +327,6 @@ def _is_any(values: tf.Tensor, *numbers: int) -> tf.Tensor:
 
 def _before(values: tf.Tensor, first: int = 0) -> tf.Tensor:
     """Return the previous value for each place; `first` for the first place."""
-    return tf.concat([tf.zeros_like(values[:1]) + tf.cast(first, values.dtype), values[:-1]], axis=0)
+    return tf.concat(
+        [tf.zeros_like(values[:1]) + tf.cast(first, values.dtype), values[:-1]], axis=0
+    )

@@ -1,6 +1,6 @@
 """Byte-level BPE and SentencePiece tokenizers in a TensorFlow graph: from texts to ids.
 
-The steps are those of `graph_steps`. Each word is tokenized once for a batch, however often it
+The steps are those of `graph_pipeline`. Each word is tokenized once for a batch, however often it
 occurs there.
 """
 
@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from bert_keras.tokenizers import graph_steps as steps
+from bert_keras.tokenizers import pipeline_steps as steps
 from bert_keras.tokenizers.added_tokens import AddedToken
 from bert_keras.tokenizers.character_tables import (
     WHITE_SPACE,
@@ -20,15 +20,15 @@ from bert_keras.tokenizers.character_tables import (
     flags_of,
     word_characters,
 )
-from bert_keras.tokenizers.graph_steps import ByteBPE, Pipeline, Step
+from bert_keras.tokenizers.graph_pipeline import ByteBPE, Pipeline, byte_characters
 from bert_keras.tokenizers.tf_added_tokens import TokenMatcher
 from bert_keras.tokenizers.tf_bpe import MergedPieces
 from bert_keras.tokenizers.tf_characters import (
     FIRST_TOKEN,
+    CharacterMapping,
     Characters,
     CharacterSplitter,
     Lookup,
-    Mapping as CharacterMapping,
     Prefixer,
     Replacer,
     Splitter,
@@ -41,7 +41,7 @@ from bert_keras.tokenizers.tf_normalizers import CanonicalForm, ClusterReplacer
 from bert_keras.tokenizers.tf_unigram import BestPieces
 
 
-def _module(step: Step) -> Any:
+def _module(step: steps.Step) -> Any:
     """Return the module of a step: a function from characters to characters."""
     match step:
         case steps.Changes():
@@ -80,12 +80,13 @@ class TokenSplitter(tf.Module):
         flags = np.zeros((4, max(numbers) + 1), np.bool_)
         for (token, _), number in zip(tokens, numbers, strict=True):
             flags[:3, number] = token.lstrip, token.rstrip, token.single_word
-        self._has = flags[:3].any(axis=1).tolist()
+        self._has: list[bool] = [bool(row.any()) for row in flags[:3]]
         self._flags = tf.constant(flags)
         self._is_space = Lookup(flags_of(WHITE_SPACE))
         self._is_word = Lookup(word_characters()) if self._has[2] else None
 
     def __call__(self, text: Characters) -> Characters:
+        """Return the text behind this step."""
         begins = text.begins()
         size = tf.size(text.points, out_type=tf.int64)
         splits = tf.concat([tf.where(begins)[:, 0], [size]], axis=0)
@@ -121,13 +122,13 @@ class TokenSplitter(tf.Module):
             is_word = tf.concat([self._is_word(text.points), [0]], axis=0) != 0
             before = (starts > first) & tf.gather(is_word, tf.maximum(starts - 1, 0))
             behind = (ends < stop) & tf.gather(is_word, ends)
-            good = ~(tf.gather(self._flags[2], numbers) & (before | behind))
+            good = tf.logical_not(tf.gather(self._flags[2], numbers) & (before | behind))
             columns = starts, ends, numbers, first, stop, segment
             starts, ends, numbers, first, stop, segment = (
                 tf.boolean_mask(column, good) for column in columns
             )
         is_space = self._is_space(text.points) != 0
-        others = tf.where(~is_space)[:, 0]
+        others = tf.where(tf.logical_not(is_space))[:, 0]
         others = tf.concat([[-1], others, splits[-1:]], axis=0)
         if self._has[1]:
             behind = tf.gather(others, tf.searchsorted(others, ends))
@@ -205,7 +206,7 @@ class SubwordIds(tf.Module):
         # Both lists have the tokens in the same order, so a number is of the same token.
         self._token_ids = tf.constant([token.id for token in pipeline.marked] or [0], tf.int32)
         self._trims, self._keeps_first = pipeline.trims, pipeline.keeps_first
-        space = steps.byte_characters()[ord(" ")]
+        space = byte_characters()[ord(" ")]
         lead = [len(piece) - len(piece.lstrip(space)) for piece in vocabulary]
         tail = [len(piece) - len(piece.rstrip(space)) for piece in vocabulary]
         self._spaces = tf.constant([lead, tail], tf.int64) if pipeline.trims else None
@@ -231,17 +232,15 @@ class SubwordIds(tf.Module):
         heads = tf.where(begins)[:, 0]
         first = tf.gather(text.points, heads)
         is_token = first >= FIRST_TOKEN
-        in_token = text.points >= FIRST_TOKEN
-        words = spelled(
-            tf.boolean_mask(text.points, ~in_token), tf.boolean_mask(begins, ~in_token)
-        )
+        in_word = text.points < FIRST_TOKEN
+        words = spelled(tf.boolean_mask(text.points, in_word), tf.boolean_mask(begins, in_word))
         # [words]: each word once, then the tokens.
         unique, index = tf.unique(words, out_idx=tf.int64)
         options = {} if self._bytes else {"hides": not with_specials}
         pieces, sizes = self._model(unique, **options)
         pool = tf.concat([pieces.flat_values, self._token_ids], axis=0)
         number = tf.cast(first - FIRST_TOKEN, tf.int64)
-        places = tf.where(~is_token)
+        places = tf.where(tf.logical_not(is_token))
         shape = tf.shape(is_token, out_type=tf.int64)
         row_starts = tf.scatter_nd(places, tf.gather(pieces.row_starts(), index), shape)
         lengths = tf.scatter_nd(places, tf.gather(pieces.row_lengths(), index), shape)
@@ -257,22 +256,22 @@ class SubwordIds(tf.Module):
         # A piece has as many units (bytes or characters) as it has in its word.
         units = tf.concat([sizes, tf.ones_like(self._token_ids)], axis=0)
         behind = tf.cumsum(tf.gather(units, chosen.flat_values))
-        sources = self._sources(text.points, in_token)
+        sources = self._sources(text.points)
         before = behind - tf.gather(units, chosen.flat_values)
         starts = tf.gather(text.starts, tf.gather(sources, before))
         ends = tf.gather(text.ends, tf.gather(sources, behind - 1))
         if self._spaces is not None:
-            is_piece = tf.gather(~is_token, chosen.value_rowids())
+            is_piece = tf.gather(tf.logical_not(is_token), chosen.value_rowids())
             starts, ends = self._trimmed(rows, starts, ends, is_piece)
         return rows, starts, ends
 
-    def _sources(self, points: tf.Tensor, in_token: tf.Tensor) -> tf.Tensor:
+    def _sources(self, points: tf.Tensor) -> tf.Tensor:
         """Return the character of each unit, int32 [units]."""
         characters = tf.range(tf.size(points))
         if not self._bytes:
             return characters
         sizes = 1 + sum(tf.cast(points >= limit, tf.int32) for limit in (0x80, 0x800, 0x10000))
-        return tf.repeat(characters, tf.where(in_token, 1, sizes))
+        return tf.repeat(characters, tf.where(points >= FIRST_TOKEN, 1, sizes))
 
     def _trimmed(
         self, rows: tf.RaggedTensor, starts: tf.Tensor, ends: tf.Tensor, is_piece: tf.Tensor

@@ -19,7 +19,7 @@ import tensorflow as tf
 from bert_keras.features import PADDING_MASK, SEGMENT_IDS, TOKEN_IDS
 from bert_keras.tokenizers.added_tokens import AddedToken
 from bert_keras.tokenizers.basic_tokenizer import code_point_table
-from bert_keras.tokenizers.graph_steps import is_word_piece, read_pipeline, require_graph
+from bert_keras.tokenizers.graph_pipeline import is_word_piece, read_pipeline, require_graph
 from bert_keras.tokenizers.tf_basic_tokenizer import NO_SPECIAL, InGraphWords, Words
 from bert_keras.tokenizers.tf_subwords import SubwordIds
 from bert_keras.tokenizers.tf_wordpiece import FastPieces, PortablePieces
@@ -41,7 +41,9 @@ class InGraphTokenizer(tf.Module):
             most languages.
 
     Attributes:
-        vocabulary_file: vocabulary as an asset. A SavedModel keeps it as `assets/vocab.txt`.
+        has_spaces: True if the place of a piece may begin with the space before its word.
+        vocabulary_file: vocabulary of WordPiece as an asset. A SavedModel keeps it as
+            `assets/vocab.txt`.
 
     Raises:
         ValueError: if a part of the tokenizer has no graph. The message names it.
@@ -65,18 +67,9 @@ class InGraphTokenizer(tf.Module):
             self._use_words(tokenizer, portable=portable)
         else:
             self._subwords = SubwordIds(read_pipeline(tokenizer), tokenizer.vocabulary)
-        self.vocabulary_file = tf.saved_model.Asset(_temporary_file(self, tokenizer.vocabulary))
-        self._tokens = tf.lookup.StaticHashTable(
-            _LinesOfFile(
-                self.vocabulary_file.asset_path,
-                tf.int64,
-                tf.lookup.TextFileIndex.LINE_NUMBER,
-                tf.string,
-                tf.lookup.TextFileIndex.WHOLE_LINE,
-                vocab_size=tokenizer.vocab_size,
-            ),
-            default_value="",
-        )
+            # A line of a file could not hold each of these entries.
+            self._entries = tf.constant(tokenizer.vocabulary)
+        self.has_spaces = self._subwords is not None
 
     def _use_words(self, tokenizer: Tokenizer, *, portable: bool) -> None:
         """Make the parts of WordPiece: basic tokenizer and pieces."""
@@ -98,6 +91,18 @@ class InGraphTokenizer(tf.Module):
         vocabulary = tokenizer.vocabulary[: tokenizer.num_pieces]
         self._pieces = pieces(vocabulary, [*(t.id for t in specials), tokenizer.unk_id])
         self._lengths = tf.constant(_lengths(tokenizer))
+        self.vocabulary_file = tf.saved_model.Asset(_temporary_file(self, tokenizer.vocabulary))
+        self._tokens = tf.lookup.StaticHashTable(
+            _LinesOfFile(
+                self.vocabulary_file.asset_path,
+                tf.int64,
+                tf.lookup.TextFileIndex.LINE_NUMBER,
+                tf.string,
+                tf.lookup.TextFileIndex.WHOLE_LINE,
+                vocab_size=tokenizer.vocab_size,
+            ),
+            default_value="",
+        )
 
     @tf.function(input_signature=[tf.TensorSpec([None], tf.string)], autograph=False)
     def tokenize(self, texts: tf.Tensor) -> tf.RaggedTensor:
@@ -179,6 +184,8 @@ class InGraphTokenizer(tf.Module):
 
     def id_to_token(self, ids: tf.Tensor) -> tf.Tensor:
         """Return the tokens of ids, as strings of the same shape."""
+        if self._subwords:
+            return tf.gather(self._entries, ids)
         return self._tokens.lookup(tf.cast(ids, tf.int64))
 
     def __call__(

@@ -9,8 +9,8 @@ from __future__ import annotations
 import numpy as np
 import tensorflow as tf
 
-from bert_keras.tokenizers.graph_steps import Unigram
-from bert_keras.tokenizers.tf_characters import changes, following
+from bert_keras.tokenizers.graph_pipeline import Unigram
+from bert_keras.tokenizers.tf_characters import ANY_SHAPE, changes, following, growing
 
 _CODE_BITS = 21
 _NOTHING = -1
@@ -69,8 +69,10 @@ class BestPieces(tf.Module):
         # Neighbouring unknown pieces are one.
         piece, owner = tf.boolean_mask(chosen, flags), tf.boolean_mask(word, flags)
         place = tf.cast(tf.where(flags)[:, 0], tf.int32)
-        repeats = (piece == self._unknown) & ~(changes(owner) | changes(piece))
-        piece, owner, place = (tf.boolean_mask(x, ~repeats) for x in (piece, owner, place))
+        repeats = (piece == self._unknown) & tf.logical_not(changes(owner) | changes(piece))
+        piece, owner, place = (
+            tf.boolean_mask(x, tf.logical_not(repeats)) for x in (piece, owner, place)
+        )
         behind = tf.where(following(owner) == owner, following(place), tf.gather(splits, owner + 1))
         behind = tf.concat([behind[:-1], splits[-1:]], axis=0)[: tf.size(place)]
         pieces = tf.RaggedTensor.from_value_rowids(  # pyright: ignore[reportAttributeAccessIssue]
@@ -92,7 +94,11 @@ class BestPieces(tf.Module):
         size = tf.size(points)
 
         def step(
-            number: tf.Tensor, begin: tf.Tensor, at: tf.Tensor, node: tf.Tensor, *arrays: tf.TensorArray
+            number: tf.Tensor,
+            begin: tf.Tensor,
+            at: tf.Tensor,
+            node: tf.Tensor,
+            *arrays: tf.TensorArray,
         ) -> list[tf.Tensor | tf.TensorArray]:
             """Read one more character from every place that is still within a piece."""
             code = tf.cast(tf.gather(points, at), tf.int64)
@@ -118,16 +124,16 @@ class BestPieces(tf.Module):
             step,
             [
                 *(tf.constant(1), places, places, tf.zeros_like(places)),
-                *(_growing() for _ in range(3)),
+                *(growing() for _ in range(3)),
             ],
-            shape_invariants=[tf.TensorShape([]), *[vector] * 3, *[tf.TensorShape(None)] * 3],
+            shape_invariants=[tf.TensorShape([]), *[vector] * 3, *[ANY_SHAPE] * 3],
         )
         begin, end, piece = (array.concat() for array in state[4:])
         single = tf.boolean_mask(begin, end - begin == 1)[:, tf.newaxis]
         known = tf.tensor_scatter_nd_update(
             tf.fill([size], False), single, tf.fill([tf.shape(single)[0]], True)
         )
-        others = tf.boolean_mask(places, ~known)
+        others = tf.boolean_mask(places, tf.logical_not(known))
         return [
             tf.concat([begin, others], axis=0),
             tf.concat([end, others + 1], axis=0),
@@ -157,12 +163,16 @@ class BestPieces(tf.Module):
         longest = tf.reduce_max(tf.concat([[0], lengths], axis=0))
         edge_rank = tf.gather(rank, edge_word)
         count = tf.size(lengths)
-        order = tf.argsort(tf.cast(end, tf.int64) * tf.cast(count, tf.int64) + tf.cast(edge_rank, tf.int64))
+        order = tf.argsort(
+            tf.cast(end, tf.int64) * tf.cast(count, tf.int64) + tf.cast(edge_rank, tf.int64)
+        )
         end, edge_rank = tf.gather(end, order), tf.gather(edge_rank, order)
         length, ids = tf.gather(ends - starts, order), tf.gather(ids, order)
         score = tf.gather(self._scores, ids)
         bounds = tf.searchsorted(end, tf.range(1, longest + 2))
-        still = tf.searchsorted(-tf.gather(lengths, rank_to_word), -tf.range(1, longest + 1), side="right")
+        still = tf.searchsorted(
+            -tf.gather(lengths, rank_to_word), -tf.range(1, longest + 1), side="right"
+        )
         num_edges = tf.size(end, out_type=tf.int64)
 
         def step(
@@ -190,7 +200,7 @@ class BestPieces(tf.Module):
             step,
             [tf.constant(0), first, winners],
             shape_invariants=[
-                *(tf.TensorShape([]), tf.TensorShape([None, self._longest]), tf.TensorShape(None)),
+                *(tf.TensorShape([]), tf.TensorShape([None, self._longest]), ANY_SHAPE),
             ],
         )[2]
         offsets = tf.cumsum(still, exclusive=True)
@@ -233,16 +243,8 @@ class BestPieces(tf.Module):
 
         vector = tf.TensorShape([None])
         return tf.while_loop(
-            lambda chosen, number, at: tf.size(number) > 0,
+            lambda *state: tf.size(state[1]) > 0,
             step,
             [tf.fill([splits[-1]], _NOTHING), tf.range(tf.size(lengths)), lengths],
             shape_invariants=[vector] * 3,
         )[0]
-
-
-def _growing() -> tf.TensorArray:
-    """Return a growing array of vectors to concatenate. An empty first vector makes that safe."""
-    array = tf.TensorArray(
-        tf.int32, size=1, dynamic_size=True, infer_shape=False, element_shape=[None]
-    )
-    return array.write(0, tf.zeros([0], tf.int32))

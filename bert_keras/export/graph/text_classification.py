@@ -128,7 +128,8 @@ class GraphTexts:
             return function(self.encode(text, pair))
         prompted = tf.strings.join([self.prompt, text]) if self.prompt else text
         parts = [self.tokenizer.tokenize(x) for x in (prompted, pair) if x is not None]
-        room, prefix = self.max_length - len(parts) - 1, max(0, self.prompt_length - 1)
+        room = self.max_length - self.tokenizer.scheme.num_added(len(parts))
+        prefix = max(0, self.prompt_length - 1)
         rows, sources = split_texts(parts, room, self._stride, prefix)
         inputs = self._with_prompt_length(self.tokenizer.add_special_tokens(*rows))
         (values,) = call_in_parts(
