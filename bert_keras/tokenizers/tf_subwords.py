@@ -246,7 +246,7 @@ class SubwordIds(tf.Module):
         lengths = tf.scatter_nd(places, tf.gather(pieces.row_lengths(), index), shape)
         count = tf.size(pieces.flat_values, out_type=tf.int64)
         row_starts = tf.where(is_token, count + number, row_starts)
-        lengths = tf.where(is_token, 1, lengths)
+        lengths = tf.where(is_token, tf.ones_like(lengths), lengths)
         chosen = tf.ragged.range(row_starts, row_starts + lengths)
         ids = tf.gather(pool, chosen.flat_values)
         owner = tf.gather(text.texts, tf.gather(heads, chosen.value_rowids()))
@@ -287,7 +287,7 @@ class SubwordIds(tf.Module):
         lead, tail = tf.unstack(tf.gather(self._spaces, rows.flat_values, axis=1))
         if self._keeps_first:
             place = tf.ragged.range(rows.row_lengths()).flat_values
-            lead = tf.where((place == 0) | (starts == 0), 0, lead)
+            lead = tf.where((place == 0) | (starts == 0), tf.zeros_like(lead), lead)
         lead, tail = (tf.where(is_piece, values, 0) for values in (lead, tail))
         starts = tf.minimum(starts + lead, ends)
         cut = (tail > 0) & (ends >= tail)
