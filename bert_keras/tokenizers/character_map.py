@@ -72,11 +72,13 @@ def write_rules(rules: Mapping[str, str]) -> bytes:
         texts += output.encode() + b"\0"
     units: dict[int, int] = {0: 0}
     places = {b"": 0}
+    bases: set[int] = set()  # of two nodes with one base, a reader could not tell the children
     for prefix, labels in sorted(nodes.items(), key=lambda item: len(item[0])):
         place = places[prefix]
         offset = 1
-        while any(place ^ offset ^ label in units for label in labels):
+        while place ^ offset in bases or any(place ^ offset ^ x in units for x in labels):
             offset += 1
+        bases.add(place ^ offset)
         units[place] |= offset << 10 | (_LEAF if 0 in labels else 0)
         for label in labels:
             child = place ^ offset ^ label

@@ -135,9 +135,8 @@ def _pipeline(content: str, scheme: Scheme) -> Pipeline:
     pre_tokenizer = read_pre_tokenizer(parts["pre_tokenizer"])
     has_bytes = bool(pre_tokenizer) and pre_tokenizer[-1] == SPELLS_BYTES
     if isinstance(model, ByteBPE) != has_bytes:
-        raise UnknownStepError(
-            "the pre-tokenizer ByteLevel without the model BPE, or BPE without it"
-        )
+        place = "" if has_bytes else "out"
+        raise UnknownStepError(f"the model {parts['model']['type']} with{place} ByteLevel")
     steps = tuple(step for step in pre_tokenizer if isinstance(step, Step))
     tokens = [AddedToken.of(token, "tokenizer.json") for token in parts["added_tokens"]]
     plain = [
@@ -170,9 +169,7 @@ def _check_tokens(tokens: Sequence[AddedToken], normalized: Mapping[str, str]) -
             raise UnknownStepError(f"{name} has no characters after normalisation")
         key = token.normalized, text
         if key in seen:
-            raise UnknownStepError(
-                f"{name} is {seen[key]!r} after normalisation, an added token too"
-            )
+            raise UnknownStepError(f"{name} is {seen[key]!r} too after normalisation")
         seen[key] = token.content
     for stage in (False, True):  # tokens of raw texts, and of normalised texts
         spaced = any(ord(text[0]) in WHITE_SPACE for key, text in seen if key is stage)

@@ -148,7 +148,7 @@ def test_choices_and_windows(name: str, tmp_path: Path) -> None:
 def test_a_part_without_a_graph_is_named(tmp_path: Path) -> None:
     tokenizer = tokenizer_of("roberta", pre_tokenizer={"type": "UnicodeScripts"})
     task = _task(tokenizer, SequenceClassifier, num_classes=2)
-    with pytest.raises(ValueError, match="it has the pre-tokenizer UnicodeScripts.*ids_only=True"):
+    with pytest.raises(ValueError, match=r"it has the pre-tokenizer UnicodeScripts.*ids_only=True"):
         export.saved_model(task, tokenizer, tmp_path / "1")
     with pytest.raises(ValueError, match="TensorFlow Hub's text API has only BERT's WordPiece"):
         export.tf_hub(task, tokenizer, tmp_path / "2")
