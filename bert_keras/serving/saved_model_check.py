@@ -42,7 +42,7 @@ OWN_OPERATIONS = frozenset(
         *("Select", "StaticRegexFullMatch", "StringJoin", "LeakyRelu", "Round", "Sign"),
         *("Min", "PlaceholderWithDefault", "Rank", "DecodeRaw", "InvertPermutation", "OnesLike"),
         *("PartitionedCall", "ReduceJoin", "ReverseV2", "ScatterNd", "StaticRegexReplace"),
-        *("StringLength", "UnsortedSegmentJoin"),
+        *("StringLength", "UnsortedSegmentJoin", "AddN", "SegmentMean"),
     )
 )
 # Operations on files. Exports have them only in the functions with which TensorFlow loads the

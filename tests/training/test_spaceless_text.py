@@ -14,7 +14,7 @@ import bert_keras as bk
 from bert_keras import export
 from bert_keras.data import Corpus, MaskedTexts, encode
 from bert_keras.data.fill_mask import UNITS
-from bert_keras.training import finetune, predict, prepare, pretrain
+from bert_keras.training import finetune, last_steps, predict, prepare, pretrain
 from tests.tokenizers.spaceless import WORDS, sentences
 
 SIZES = {"bpe": 300, "unigram": 50, "char": 26}
@@ -78,6 +78,7 @@ def test_pretrain(
         return path
 
     monkeypatch.setattr(export, "saved_model", saved_model)
+    monkeypatch.setattr(last_steps, "ask", lambda *_: None)
     values = (f"tokenizer_model={model}", f"vocab_size={SIZES[model]}", "out=run", "loss=mlm")
     done = call(pretrain.main, recipe, *VALUES, *values)
     assert done.code == 0, done.err

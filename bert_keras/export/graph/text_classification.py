@@ -327,9 +327,9 @@ def split_texts(
     head = tf.where(is_first, tf.minimum(longest, prefix), 0)
     space = room - kept - head
     step = space * 3 // 4 if stride is None else tf.fill(tf.shape(space), tf.cast(stride, tf.int64))
-    step = tf.maximum(1, tf.minimum(step, space))
+    step = tf.maximum(tf.minimum(step, space), 1)
     more = -(-(longest - head - space) // step)
-    counts = tf.where(fits, 1, 1 + more)
+    counts = tf.where(fits, tf.ones_like(more), 1 + more)
     # === Rows ===
     sources = tf.repeat(tf.range(tf.size(counts, tf.int64)), counts)
     window = tf.range(tf.size(sources, tf.int64)) - tf.gather(
