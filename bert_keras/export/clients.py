@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from bert_keras import features, models
+from bert_keras import features, file_io, models
 from bert_keras.data import Choices
 from bert_keras.data import model_inputs as data
 from bert_keras.data.multiple_choice import choice_rows
@@ -196,8 +196,7 @@ class TextClient(Client):
         self._run = self._model.signatures["serving_default"]
         inputs = self._run.structured_input_signature[1]
         self.names = in_input_order(inputs)
-        # Only WordPiece models have a SavedModel, and their mask token is always this.
-        self.mask = "[MASK]" if "mask_count" in self._run.structured_outputs else ""
+        self.mask = _mask_of(folder) if "mask_count" in self._run.structured_outputs else ""
         if any(spec.dtype != tf.string for spec in inputs.values()):
             raise ArtifactError(
                 f"{folder}: the signature serving_default takes no texts, so it is the encoder of "
@@ -215,6 +214,13 @@ class TextClient(Client):
         tf = importlib.import_module("tensorflow")
         shape = [len(values), 2] if name == "options" and not len(values) else None
         return tf.constant(values, tf.string, shape=shape)
+
+
+def _mask_of(folder: Path) -> str:
+    """Return the mask token of a SavedModel's tokenizer; "[MASK]" if it states none."""
+    path = folder / "assets.extra" / "special_tokens_map.json"
+    mask = file_io.read_object(path).get("mask_token") if path.is_file() else None
+    return mask if isinstance(mask, str) else "[MASK]"
 
 
 class IdsClient(Client):

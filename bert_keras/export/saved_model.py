@@ -21,6 +21,7 @@ from bert_keras.inference import check_top_k
 from bert_keras.models import BertEncoder, Task, encoder_for
 from bert_keras.predictor import Predictor
 from bert_keras.tokenizers import Tokenizer
+from bert_keras.tokenizers.graph_pipeline import is_word_piece, require_graph
 from bert_keras.tokenizers.wordpiece import require_word_piece
 
 PREPROCESSOR, ENCODER = "preprocessor", "encoder"  # the two SavedModels of `tf_hub`
@@ -46,8 +47,8 @@ def saved_model(
 
     Args:
         task_or_encoder: `BertEncoder`, or a task that `Predictor` takes.
-        tokenizer: tokenizer that the model was trained with. Only WordPiece has a graph; others
-            need `ids_only`.
+        tokenizer: tokenizer that the model was trained with. WordPiece, byte-level BPE and
+            SentencePiece's unigram model have a graph; others need `ids_only`.
         path: new folder. TensorFlow Serving needs a version number at its end, as in
             `saved_models/demo/1`.
         max_length: maximum number of tokens with [CLS] and [SEP]. Longer texts are truncated, or
@@ -59,7 +60,7 @@ def saved_model(
         pairs: True if `serving_default` of a model that can read one text or two takes two. Another
             signature takes the other number.
         portable: use only TensorFlow's own operations, so that no program needs tensorflow-text to
-            load the model. Tokenization of long texts is slower then.
+            load the model. Only WordPiece needs it; its tokenization of long texts is slower then.
         ids_only: True if `serving_default` takes the arrays of `Tokenizer`, as `ids`. Then no
             signature takes strings, and the tokenizer may be of any kind.
 
@@ -69,8 +70,8 @@ def saved_model(
     Raises:
         UsageError: if the folder exists.
         TypeError: if the task does not predict from texts.
-        ValueError: if an option or the length is out of range, or the tokenizer is not WordPiece
-            and `ids_only` is False.
+        ValueError: if an option or the length is out of range, or a part of the tokenizer has no
+            graph and `ids_only` is False. The message names it.
         ImportError: if TensorFlow or tensorflow-text is not installed.
         NumericError: if a weight is not finite.
         ResourceError: if the disk is full, or the second process failed.
@@ -79,7 +80,7 @@ def saved_model(
     arguments = {"max_length": max_length, "options": options, "pairs": pairs}
     predictor = checked_predictor(task_or_encoder, tokenizer, path, **arguments)
     _check(predictor, ids_only=ids_only)
-    require_tensorflow(text=not (portable or ids_only))
+    require_tensorflow(text=is_word_piece(tokenizer) and not (portable or ids_only))
     if keras.backend.backend() != "tensorflow":
         flags = "--portable" * portable, "--ids-only" * ids_only
         with_backend("tensorflow", predictor, path, *flags)
@@ -161,11 +162,11 @@ def _check(predictor: Predictor, *, ids_only: bool) -> None:
 
     Raises:
         TypeError: if the task does not predict from texts.
-        ValueError: if the tokenizer is not WordPiece, or an option is out of range.
+        ValueError: if the tokenizer has no graph, or an option is out of range.
     """
     task, tokenizer, options = predictor.task, predictor.tokenizer, predictor.options
     if not ids_only:
-        require_word_piece(tokenizer)
+        require_graph(tokenizer)
     if not task.answers_texts:
         raise TypeError(
             f"A {type(task).__name__} answers no texts. Export its encoder: task.encoder."

@@ -40,7 +40,9 @@ OWN_OPERATIONS = frozenset(
         *("Unique", "Unpack", "UnsortedSegmentMax", "UnsortedSegmentMin", "UnsortedSegmentSum"),
         *("UpperBound", "VarHandleOp", "VarIsInitializedOp", "Where", "While", "ZerosLike"),
         *("Select", "StaticRegexFullMatch", "StringJoin", "LeakyRelu", "Round", "Sign"),
-        *("Min", "PlaceholderWithDefault", "Rank"),
+        *("Min", "PlaceholderWithDefault", "Rank", "DecodeRaw", "InvertPermutation", "OnesLike"),
+        *("PartitionedCall", "ReduceJoin", "ReverseV2", "ScatterNd", "StaticRegexReplace"),
+        *("StringLength", "UnsortedSegmentJoin", "AddN", "SegmentMean"),
     )
 )
 # Operations on files. Exports have them only in the functions with which TensorFlow loads the

@@ -282,9 +282,7 @@ def _without_special_tokens(content: dict[str, Any], scheme: Scheme) -> hf.Token
     """
     model = content["model"]
     added = content["added_tokens"]
-    merged = {part for pair in model.get("merges") or () for part in pair}
-    special = {token["content"] for token in added if token["special"]}
-    hidden = special.union(scheme.special_tokens) - merged
+    hidden = hidden_tokens(content, scheme)
 
     def spelled(piece: str) -> str:
         """Return the new name of a special piece; other pieces stay as they are."""
@@ -299,6 +297,16 @@ def _without_special_tokens(content: dict[str, Any], scheme: Scheme) -> hf.Token
     if model.get("unk_token") is not None:
         model["unk_token"] = spelled(model["unk_token"])
     return hf.Tokenizer.from_str(json.dumps(content))
+
+
+def hidden_tokens(content: Mapping[str, Any], scheme: Scheme) -> set[str]:
+    """Return the special tokens of a tokenizer.json that ordinary text does not have.
+
+    A token that is a part of a merged piece stays, because merges need it.
+    """
+    merged = {part for pair in content["model"].get("merges") or () for part in pair}
+    special = {token["content"] for token in content["added_tokens"] if token["special"]}
+    return special.union(scheme.special_tokens) - merged
 
 
 def _add_special_tokens(

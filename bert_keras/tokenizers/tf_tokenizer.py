@@ -1,8 +1,8 @@
-"""WordPiece tokenizer of TensorFlow operations, for SavedModels and `tf.data`.
+"""Tokenizer of TensorFlow operations, for SavedModels and `tf.data`.
 
-It gives the same ids as `Tokenizer`. By default, tensorflow-text matches the pieces. A program that
-loads such a SavedModel has to `import tensorflow_text` first. With `portable=True` only TensorFlow
-is needed.
+It gives the same ids as `Tokenizer`. For WordPiece, tensorflow-text matches the pieces by default.
+A program that loads such a SavedModel has to `import tensorflow_text` first. With `portable=True`,
+and for byte-level BPE and SentencePiece, only TensorFlow is needed.
 """
 
 from __future__ import annotations
@@ -19,31 +19,34 @@ import tensorflow as tf
 from bert_keras.features import PADDING_MASK, SEGMENT_IDS, TOKEN_IDS
 from bert_keras.tokenizers.added_tokens import AddedToken
 from bert_keras.tokenizers.basic_tokenizer import code_point_table
+from bert_keras.tokenizers.graph_pipeline import is_word_piece, read_pipeline, require_graph
 from bert_keras.tokenizers.tf_basic_tokenizer import NO_SPECIAL, InGraphWords, Words
+from bert_keras.tokenizers.tf_subwords import SubwordIds
 from bert_keras.tokenizers.tf_wordpiece import FastPieces, PortablePieces
 from bert_keras.tokenizers.tokenizer import Tokenizer
 from bert_keras.tokenizers.vocabulary import CONTINUATION, vocabulary_text
 from bert_keras.tokenizers.vocabulary_coverage import MAX_WORD_LENGTH
-from bert_keras.tokenizers.wordpiece import require_word_piece
 
 
 class InGraphTokenizer(tf.Module):
     """`Tokenizer` as a TensorFlow module. It gives the same ids for every string.
 
-    Bytes that are not UTF-8 are dropped.
+    Bytes that are not UTF-8 become U+FFFD, which WordPiece drops.
 
     Args:
-        tokenizer: WordPiece tokenizer whose vocabulary and switches are used.
+        tokenizer: tokenizer whose vocabulary and steps are used.
         special_tokens_in_text: True if "[MASK]" and the like in a text are special tokens, as in
             `Tokenizer.encode`; False if they are ordinary text, as in a corpus.
-        portable: use only TensorFlow's own operations. tensorflow-text is faster for most
-            languages.
+        portable: use only TensorFlow's own operations for WordPiece. tensorflow-text is faster for
+            most languages.
 
     Attributes:
-        vocabulary_file: vocabulary as an asset. A SavedModel keeps it as `assets/vocab.txt`.
+        has_spaces: True if the place of a piece may begin with the space before its word.
+        vocabulary_file: vocabulary of WordPiece as an asset. A SavedModel keeps it as
+            `assets/vocab.txt`.
 
     Raises:
-        ValueError: if `tokenizer` is not WordPiece.
+        ValueError: if a part of the tokenizer has no graph. The message names it.
         RuntimeError: if a vocabulary entry has more than 256 bytes, the limit of tensorflow-text.
     """
 
@@ -55,10 +58,21 @@ class InGraphTokenizer(tf.Module):
         portable: bool = False,
     ):
         super().__init__(name="tokenizer")
-        require_word_piece(tokenizer)
-        self.vocab_size = tokenizer.vocab_size
+        require_graph(tokenizer)
+        self.vocab_size, self.scheme = tokenizer.vocab_size, tokenizer.scheme
         self.pad_id, self.cls_id = tokenizer.pad_id, tokenizer.cls_id
         self.sep_id, self.mask_id = tokenizer.sep_id, tokenizer.mask_id
+        self._special_tokens_in_text = special_tokens_in_text
+        if is_word_piece(tokenizer):
+            self._use_words(tokenizer, portable=portable)
+        else:
+            self._subwords = SubwordIds(read_pipeline(tokenizer), tokenizer.vocabulary)
+            # A line of a file could not hold each of these entries.
+            self._entries = tf.constant(tokenizer.vocabulary)
+        self.has_spaces = self._subwords is not None
+
+    def _use_words(self, tokenizer: Tokenizer, *, portable: bool) -> None:
+        """Make the parts of WordPiece: basic tokenizer and pieces."""
         # Besides the special tokens in texts, a word without pieces becomes the unknown token.
         specials = [
             AddedToken(tokenizer.id_to_token(i), i, special=True, normalized=False)
@@ -66,11 +80,11 @@ class InGraphTokenizer(tf.Module):
         ]
         specials += tokenizer.added_tokens
         table = code_point_table(
-            lowercase=tokenizer.lowercase,
-            strip_accents=tokenizer.strip_accents,
-            split_cjk=tokenizer.split_cjk,
+            lowercase=bool(tokenizer.lowercase),
+            strip_accents=bool(tokenizer.strip_accents),
+            split_cjk=bool(tokenizer.split_cjk),
         )
-        self._special_tokens_in_text = special_tokens_in_text
+        self._subwords = None
         self._words = InGraphWords(table, specials)
         self._unknown = len(specials)
         pieces = PortablePieces if portable else FastPieces
@@ -122,12 +136,14 @@ class InGraphTokenizer(tf.Module):
 
     def pieces(self, texts: tf.Tensor, *, special_tokens_in_text: bool) -> tf.RaggedTensor:
         """Return ids int32 [batch, (tokens)] of texts [batch]; see `tokenize`."""
+        if self._subwords:
+            return self.pieces_with_places(texts, special_tokens_in_text=special_tokens_in_text)[0]
         return self.pieces_of_words(
             texts, special_tokens_in_text=special_tokens_in_text
         ).merge_dims(1, 2)
 
     def pieces_of_words(self, texts: tf.Tensor, *, special_tokens_in_text: bool) -> tf.RaggedTensor:
-        """Return ids int32 [batch, (words), (tokens)] of texts [batch]."""
+        """Return ids int32 [batch, (words), (tokens)] of texts [batch]. Only for WordPiece."""
         with tf.device("CPU:0"):  # strings live there, and copies would cost more than the work
             words = self._words(texts, with_specials=special_tokens_in_text)
             return tf.RaggedTensor.from_row_splits(  # pyright: ignore[reportAttributeAccessIssue]
@@ -144,6 +160,8 @@ class InGraphTokenizer(tf.Module):
             special_tokens_in_text: see the class.
         """
         with tf.device("CPU:0"):
+            if self._subwords:
+                return self._subwords(texts, with_specials=special_tokens_in_text)
             words = self._words(texts, with_specials=special_tokens_in_text, with_places=True)
             pieces = self._of_words(words)
             # A special, added or unknown token stands for its whole word.
@@ -166,6 +184,8 @@ class InGraphTokenizer(tf.Module):
 
     def id_to_token(self, ids: tf.Tensor) -> tf.Tensor:
         """Return the tokens of ids, as strings of the same shape."""
+        if self._subwords:
+            return tf.gather(self._entries, ids)
         return self._tokens.lookup(tf.cast(ids, tf.int64))
 
     def __call__(
@@ -184,11 +204,12 @@ class InGraphTokenizer(tf.Module):
                 limit.
 
         Returns:
-            `token_ids`, `segment_ids` and `padding_mask`, int32 [batch, length].
+            `token_ids`, `segment_ids` (only if the family has two segments) and `padding_mask`,
+            int32 [batch, length].
         """
         parts = [self.tokenize(column) for column in (texts, pairs) if column is not None]
         if max_length is not None:
-            parts = _truncated(parts, max_length - len(parts) - 1)
+            parts = _truncated(parts, max_length, self.scheme.num_added(len(parts)))
         return self.add_special_tokens(*parts)
 
     def add_special_tokens(
@@ -201,33 +222,37 @@ class InGraphTokenizer(tf.Module):
             second: ids of the second texts, of the same shape; None for single texts.
 
         Returns:
-            `token_ids`, `segment_ids` and `padding_mask`, int32 [batch, length].
+            `token_ids`, `segment_ids` (only if the family has two segments) and `padding_mask`,
+            int32 [batch, length].
         """
         end = tf.fill([first.nrows(), 1], self.sep_id)
         head = tf.concat([tf.fill([first.nrows(), 1], self.cls_id), first, end], axis=1)
-        rows = head if second is None else tf.concat([head, second, end], axis=1)
+        between = [end] * (self.scheme.separators - 1)
+        rows = head if second is None else tf.concat([head, *between, second, end], axis=1)
         # An empty batch gets a column too, because models read the column of [CLS].
         length = tf.maximum(rows.bounding_shape(axis=1), 1)
         token_ids = rows.to_tensor(self.pad_id, shape=tf.stack([-1, length]))
         is_token = tf.sequence_mask(rows.row_lengths(), tf.shape(token_ids)[1])
-        is_head = tf.sequence_mask(head.row_lengths(), tf.shape(token_ids)[1])
-        return {
-            TOKEN_IDS: token_ids,
-            SEGMENT_IDS: tf.cast(is_token & tf.logical_not(is_head), tf.int32),
-            PADDING_MASK: tf.cast(is_token, tf.int32),
-        }
+        inputs = {TOKEN_IDS: token_ids, PADDING_MASK: tf.cast(is_token, tf.int32)}
+        if self.scheme.two_segments:
+            first_segment = head.row_lengths() + len(between)
+            is_head = tf.sequence_mask(first_segment, tf.shape(token_ids)[1])
+            inputs[SEGMENT_IDS] = tf.cast(is_token & tf.logical_not(is_head), tf.int32)
+        return inputs
 
 
-def _truncated(parts: list[tf.RaggedTensor], room: int) -> list[tf.RaggedTensor]:
-    """Truncate the ids [batch, (tokens)] of one or two texts to `room` tokens in all for each row.
+def _truncated(
+    parts: list[tf.RaggedTensor], max_length: int, num_added: int
+) -> list[tf.RaggedTensor]:
+    """Truncate the ids [batch, (tokens)] of one or two texts for rows of `max_length` tokens.
 
     Raises:
-        ValueError: if `room` is negative: `max_length` is too small for the special tokens.
+        ValueError: if `max_length` is too small for `num_added` special tokens.
     """
+    room = max_length - num_added
     if room < 0:
         raise ValueError(
-            f"`max_length` must leave room for {len(parts) + 1} special tokens. "
-            f"Received: {room + len(parts) + 1}"
+            f"`max_length` must leave room for {num_added} special tokens. Received: {max_length}"
         )
     if len(parts) == 1:
         return [parts[0][:, :room]]

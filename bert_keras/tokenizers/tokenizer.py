@@ -13,7 +13,7 @@ import numpy as np
 
 from bert_keras import presets
 from bert_keras.errors import CoverageWarning
-from bert_keras.tokenizers import added_tokens, files
+from bert_keras.tokenizers import added_tokens, files, graph_pipeline
 from bert_keras.tokenizers.backends import Engine
 from bert_keras.tokenizers.basic_tokenizer import list_of_texts, without_surrogates
 from bert_keras.tokenizers.encoding import Encoding, assemble, kept_lengths, pad
@@ -377,6 +377,16 @@ class Tokenizer:
         for index in tokens:
             self.id_to_token(index)
         return self._kind.marked.decode(tokens, skip_special_tokens=skip_special_tokens)
+
+    @property
+    def json(self) -> str:
+        """Content of a tokenizer.json."""
+        return self._kind.json
+
+    @property
+    def has_graph(self) -> bool:
+        """Return whether a TensorFlow graph can hold the tokenizer: its SavedModels take text."""
+        return graph_pipeline.has_graph(self)
 
     def __getstate__(self) -> dict[str, Any]:
         return self._kind.arguments

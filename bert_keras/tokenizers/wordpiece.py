@@ -197,16 +197,16 @@ class WordPiece:
 
 
 def require_word_piece(tokenizer: Tokenizer) -> None:
-    """Raise `ValueError` for a tokenizer that cannot run in a graph.
+    """Raise `ValueError` for a tokenizer that is not BERT's WordPiece, or cannot run in a graph.
 
-    These are all tokenizers but WordPiece, and WordPiece with an added token that the operations of
-    a graph cannot find. The message names the token and the reason.
+    The latter is WordPiece with an added token that the operations of a graph cannot find. The
+    message names the token and the reason.
     """
     if tokenizer.lowercase is None:
         raise ValueError(
-            "Only WordPiece tokenizers have a graph. Pass ids_only=True to export.saved_model "
-            "(--ids-only to bert-keras export) for a model that takes ids, and make the ids in "
-            f"Python. Received: {tokenizer!r}"
+            "TensorFlow Hub's text API has only BERT's WordPiece. Use export.saved_model "
+            "(--format saved_model of bert-keras export), whose graph has other tokenizers too. "
+            f"Received: {tokenizer!r}"
         )
     normalizer = normalizers.BertNormalizer(
         clean_text=True,

@@ -111,7 +111,7 @@ def print_plan(
         path = f"saved_models/{recipe.name}/<version>"
         part = "the discriminator's encoder" if recipe.loss == "rtd" else ""
         place = "in the run folder" if is_quicktest else ""
-        takes = "" if _takes_text(recipe) else "takes ids, because only WordPiece has a graph"
+        takes = "" if _takes_text(recipe) else "takes ids, because the tokenizer has no graph"
         table.add_row("SavedModel", path, ", ".join(filter(None, (part, place, takes))))
     (console or escaping.console()).print(table)
 
@@ -149,12 +149,10 @@ def _exports(recipe: PretrainRecipe) -> bool:
 
 
 def _takes_text(recipe: PretrainRecipe) -> bool:
-    """Return whether the tokenizer of the run is WordPiece, which can be part of a SavedModel."""
+    """Return whether a SavedModel can hold the tokenizer of the run, as all that are trained."""
     if prepared := find_prepared(recipe.corpus):
-        return Tokenizer.from_preset(prepared).lowercase is not None
-    if recipe.vocab:
-        return open_tokenizer(recipe.vocab, recipe.lowercase).lowercase is not None
-    return recipe.tokenizer_model == "wordpiece"
+        return Tokenizer.from_preset(prepared).has_graph
+    return not recipe.vocab or open_tokenizer(recipe.vocab, recipe.lowercase).has_graph
 
 
 def _sizes(recipe: PretrainRecipe) -> str:

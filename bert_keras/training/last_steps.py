@@ -173,7 +173,7 @@ def export_model(
     if path is None:
         path = export.next_version(file_io.expanded(folder) / recipe.name)
         part = exported_part(task)
-        ids_only = tokenizer.lowercase is None  # only WordPiece has a graph
+        ids_only = not tokenizer.has_graph
         length = recipe.sequence_length
         export.saved_model(part, tokenizer, path, max_length=length, ids_only=ids_only)
         if path.is_relative_to(record.parent):  # the folder of a run, which may be temporary
@@ -182,7 +182,7 @@ def export_model(
             named = folder / recipe.name / path.name
         file_io.write_json(record, {"saved_model": str(named), "sha256": digest})
     part = "" if task.answers_texts else " of the encoder"
-    takes = ", which takes ids" if tokenizer.lowercase is None else ""
+    takes = "" if tokenizer.has_graph else ", which takes ids"
     print(f"SavedModel{part}{takes}: {path}/")
     return path
 
@@ -349,7 +349,7 @@ def _ask_saved_model(trained: Trained) -> None:
     """Fill masks with the SavedModel, to show that it works outside this process."""
     if trained.exported is None or trained.report is None or not trained.task.answers_texts:
         return
-    if trained.corpora.tokenizer.lowercase is None:  # it takes no texts
+    if not trained.corpora.tokenizer.has_graph:  # it takes no texts
         return
     ask(trained.exported, trained.report.filled)
 

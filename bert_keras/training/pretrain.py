@@ -197,9 +197,9 @@ def _notes(recipe: PretrainRecipe, corpora: TrainingCorpora) -> Iterator[str]:
             )
     coverage = corpora.train.coverage + corpora.validation.coverage
     yield coverage.message(cure, of_unknown)
-    if recipe.export and corpora.tokenizer.lowercase is None:
+    if recipe.export and not corpora.tokenizer.has_graph:
         yield (
-            "the SavedModel will take ids and no text, because only a WordPiece tokenizer has a "
+            "the SavedModel will take ids and no text, because this tokenizer has no exact "
             "TensorFlow graph. Make the ids with bert_keras.Tokenizer or transformers."
         )
 

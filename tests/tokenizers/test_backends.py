@@ -188,12 +188,3 @@ def test_a_row_of_text_is_padded(foreign_folders):
     np.testing.assert_array_equal(
         batch["token_ids"][1], [tokenizer.cls_id, tokenizer.sep_id, *[tokenizer.pad_id] * 6]
     )
-
-
-def test_in_the_graph_there_is_only_wordpiece(foreign_folders):
-    """The in-graph tokenizer refuses a tokenizer that is no WordPiece."""
-    pytest.importorskip("tensorflow_text", reason="needs TensorFlow, as its backend has")
-    from bert_keras.tokenizers.tf_tokenizer import InGraphTokenizer
-
-    with pytest.raises(ValueError, match=r"Only WordPiece .* Received: Tokenizer\(.* BPE\)"):
-        InGraphTokenizer(Tokenizer.from_preset(foreign_folders["roberta"]))

@@ -37,7 +37,7 @@ def asked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[dict[str, Any
         task: Any, tokenizer: Any, path: Path, *, max_length: int, ids_only: bool
     ) -> Path:
         assert max_length == RECIPE.sequence_length
-        assert ids_only == (tokenizer.lowercase is None)
+        assert ids_only == (not tokenizer.has_graph)
         path.mkdir(parents=True)
         return path
 
@@ -53,7 +53,7 @@ def asked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[dict[str, Any
 
 
 def _export(examples: list[FilledMask]) -> Path | None:
-    task: Any = SimpleNamespace(answers_texts=True, lowercase=True)
+    task: Any = SimpleNamespace(answers_texts=True, has_graph=True)
     weights = Path("model.safetensors")
     if not weights.exists():
         weights.write_bytes(b"a model")
@@ -129,7 +129,7 @@ def test_without_tensorflow(
 def test_a_folder_inside_the_run_is_named_relative_to_it(
     asked: list[dict[str, Any]], tmp_path: Path
 ) -> None:
-    task: Any = SimpleNamespace(answers_texts=True, lowercase=True)
+    task: Any = SimpleNamespace(answers_texts=True, has_graph=True)
     run = tmp_path / "run"
     run.mkdir()
     weights, record = run / "model.safetensors", run / "exported.json"
@@ -146,8 +146,8 @@ def test_a_folder_inside_the_run_is_named_relative_to_it(
 def test_a_tokenizer_without_a_graph_is_no_reason_to_fail(
     tmp_path: Path, capsys: pytest.CaptureFixture
 ) -> None:
-    task: Any = SimpleNamespace(answers_texts=True, lowercase=True)
-    tokenizer: Any = SimpleNamespace(lowercase=None)
+    task: Any = SimpleNamespace(answers_texts=True, has_graph=True)
+    tokenizer: Any = SimpleNamespace(has_graph=False)
     path = export_model(task, tokenizer, RECIPE, tmp_path / "none", tmp_path / "exported.json")
     assert path is not None
     assert capsys.readouterr().out == f"SavedModel, which takes ids: {path}/\n"

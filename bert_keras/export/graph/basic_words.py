@@ -78,6 +78,33 @@ def _flags(character: str) -> int:
 # === Words ===
 
 
+class SpaceTrimmer(tf.Module):
+    """Leaves out white space at the ends of pieces, as `data.sliding_windows.Pieces` does.
+
+    Pieces of byte-level BPE and SentencePiece may begin with the space before their word.
+    """
+
+    def __init__(self, kinds: Characters) -> None:
+        super().__init__(name="spaces")
+        self._kinds = kinds
+
+    def __call__(
+        self, points: tf.Tensor, starts: tf.Tensor, ends: tf.Tensor
+    ) -> tuple[tf.Tensor, tf.Tensor]:
+        """Return begin and end of pieces without the white space.
+
+        Args:
+            points: code points of all texts, int32 [characters].
+            starts: index of the first character of each piece, int64 [pieces].
+            ends: index behind its last character.
+        """
+        others = tf.where(lacks(self._kinds(points), SPACE))[:, 0]
+        size = tf.size(points, out_type=tf.int64)
+        first = tf.gather(tf.concat([others, [size]], axis=0), tf.searchsorted(others, starts))
+        last = tf.gather(tf.concat([[-1], others], axis=0), tf.searchsorted(others, ends))
+        return tf.minimum(first, ends), tf.where(last >= starts, last + 1, ends)
+
+
 class TextWords(NamedTuple):
     """The words of a batch of texts.
 

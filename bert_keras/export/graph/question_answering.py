@@ -8,12 +8,11 @@ import tensorflow as tf
 
 from bert_keras import features
 from bert_keras.export.graph import basic_words as ch
-from bert_keras.export.graph.basic_words import Characters, has, spelled
+from bert_keras.export.graph.basic_words import Characters, SpaceTrimmer, has, spelled
 from bert_keras.export.graph.text_classification import call_in_parts, call_model
 from bert_keras.models import QuestionAnswerer
 from bert_keras.tokenizers.tf_tokenizer import InGraphTokenizer
 
-_AROUND = 3  # number of special tokens in a row
 _NEVER = float("-inf")
 
 
@@ -61,6 +60,7 @@ class Questions(tf.Module):
     ):
         super().__init__(name="questions")
         self._task, self._tokenizer, self._kinds = task, tokenizer, Characters()
+        self._spaces = SpaceTrimmer(self._kinds) if tokenizer.has_spaces else None
         self._max_length, self._stride, self._max_question = max_length, stride, max_question
         self._max_pieces, self._n_best, self._null_threshold = max_pieces, n_best, null_threshold
 
@@ -104,6 +104,8 @@ class Questions(tf.Module):
         )
         begin = tf.repeat(points.row_splits[:-1], pieces.row_lengths())
         starts, ends = starts + begin, ends + begin
+        if self._spaces is not None:
+            starts, ends = self._spaces(points.flat_values, starts, ends)
         is_accent = has(self._kinds(points.flat_values), ch.ACCENT)
         others = tf.concat(
             [tf.where(tf.logical_not(is_accent))[:, 0], points.row_splits[-1:]], axis=0
@@ -131,7 +133,8 @@ class Questions(tf.Module):
         Returns:
             The best spans of each row, and the lowest logit of no answer of each question [batch].
         """
-        room = self._max_length - _AROUND - question_ids.row_lengths()
+        around = self._tokenizer.scheme.num_added(2)
+        room = self._max_length - around - question_ids.row_lengths()
         step, length = tf.minimum(room, self._stride), pieces.row_lengths()
         count = 1 + -(-tf.maximum(length - room, 0) // step)
         source = tf.repeat(tf.range(question_ids.nrows()), count)
@@ -144,7 +147,7 @@ class Questions(tf.Module):
             question,
             shown.with_flat_values(tf.gather(pieces.flat_values, shown.flat_values)),
         )
-        inputs["offset"] = 2 + tf.cast(question.row_lengths(), tf.int32)
+        inputs["offset"] = around - 1 + tf.cast(question.row_lengths(), tf.int32)
         central = _central(shown, tf.size(starts, out_type=tf.int64))
         inputs["central"] = central.to_tensor(False)
         logit, place, null = call_in_parts(

@@ -82,7 +82,8 @@ def write_assets(
     if all(spec.dtype == tf.string for spec in default.values()):
         shapes = {key: spec.shape for key, spec in default.items()}
         with tf.io.TFRecordWriter(str(extra / REQUESTS)) as file:
-            for request in warm_up_requests(export_folder.model_name(path), shapes):
+            mask = predictor.tokenizer.scheme.mask
+            for request in warm_up_requests(export_folder.model_name(path), shapes, mask):
                 file.write(request)
     functions = {
         key: (signature.structured_input_signature[1], signature.structured_outputs)
@@ -94,16 +95,17 @@ def write_assets(
     predictor.tokenizer.save_to_preset(extra)
 
 
-def warm_up_requests(name: str, shapes: Mapping[str, Any]) -> Iterator[bytes]:
+def warm_up_requests(name: str, shapes: Mapping[str, Any], mask: str = "[MASK]") -> Iterator[bytes]:
     """Yield PredictionLog messages of a few sizes, with which a server warms up at its start.
 
     Args:
         name: name of the model.
         shapes: input name of `serving_default` -> shape.
+        mask: mask token, with which each text begins.
     """
     for size in _SIZES:
         for words in _WORDS:
-            text = " ".join(["[MASK]", *["text"] * (words - 1)])
+            text = " ".join([mask, *["text"] * (words - 1)])
             inputs = {
                 key: tf.fill([size] if len(shape) == 1 else [size, 2], text)
                 for key, shape in shapes.items()

@@ -128,7 +128,8 @@ class GraphTexts:
             return function(self.encode(text, pair))
         prompted = tf.strings.join([self.prompt, text]) if self.prompt else text
         parts = [self.tokenizer.tokenize(x) for x in (prompted, pair) if x is not None]
-        room, prefix = self.max_length - len(parts) - 1, max(0, self.prompt_length - 1)
+        room = self.max_length - self.tokenizer.scheme.num_added(len(parts))
+        prefix = max(0, self.prompt_length - 1)
         rows, sources = split_texts(parts, room, self._stride, prefix)
         inputs = self._with_prompt_length(self.tokenizer.add_special_tokens(*rows))
         (values,) = call_in_parts(
@@ -326,9 +327,9 @@ def split_texts(
     head = tf.where(is_first, tf.minimum(longest, prefix), 0)
     space = room - kept - head
     step = space * 3 // 4 if stride is None else tf.fill(tf.shape(space), tf.cast(stride, tf.int64))
-    step = tf.maximum(1, tf.minimum(step, space))
+    step = tf.maximum(tf.minimum(step, space), 1)
     more = -(-(longest - head - space) // step)
-    counts = tf.where(fits, 1, 1 + more)
+    counts = tf.where(fits, tf.ones_like(more), 1 + more)
     # === Rows ===
     sources = tf.repeat(tf.range(tf.size(counts, tf.int64)), counts)
     window = tf.range(tf.size(sources, tf.int64)) - tf.gather(

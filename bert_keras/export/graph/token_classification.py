@@ -9,7 +9,14 @@ from __future__ import annotations
 import tensorflow as tf
 
 from bert_keras import features
-from bert_keras.export.graph.basic_words import Characters, TextWords, before, spelled, words_of
+from bert_keras.export.graph.basic_words import (
+    Characters,
+    SpaceTrimmer,
+    TextWords,
+    before,
+    spelled,
+    words_of,
+)
 from bert_keras.export.graph.text_classification import call_in_parts, call_model
 from bert_keras.metrics import entity_spans
 from bert_keras.models import TokenClassifier
@@ -98,6 +105,7 @@ class Entities(tf.Module):
         self._task, self._tokenizer = task, tokenizer
         self._room = max_length - 2
         self._kinds = Characters()
+        self._spaces = SpaceTrimmer(self._kinds) if tokenizer.has_spaces else None
         tags = list(entity_tags(task.options["labels"]).values())
         types = [entity_spans([tag])[0].label if tag != "O" else "" for tag in tags]
         names = sorted(set(types))
@@ -153,7 +161,7 @@ class Entities(tf.Module):
 
         A word without pieces gets the extra tag after the last one, and the probability 0.
         """
-        pieces = self._tokenizer.pieces(words.texts, special_tokens_in_text=False)
+        pieces = self._pieces(words)
         begins, ends = self._windows(pieces, words.splits)
         rows = tf.ragged.range(begins, ends)
         inputs = self._tokenizer.add_special_tokens(
@@ -192,6 +200,29 @@ class Entities(tf.Module):
             tf.tensor_scatter_nd_update(nothing, word, best),
             tf.tensor_scatter_nd_update(tf.zeros(size), word, chance),
         )
+
+    def _pieces(self, words: TextWords) -> tf.RaggedTensor:
+        """Return the ids of the pieces of each word, int32 [words, (pieces)].
+
+        WordPiece reads each word apart. Other pieces depend on the space before the word, so the
+        words are joined by spaces, as in `data.sliding_windows.word_windows`.
+        """
+        if self._spaces is None:
+            return self._tokenizer.pieces(words.texts, special_tokens_in_text=False)
+        rows = tf.RaggedTensor.from_row_splits(words.texts, words.splits, validate=False)  # pyright: ignore[reportAttributeAccessIssue]
+        texts = tf.strings.reduce_join(rows, axis=1, separator=" ")
+        ids, starts, ends = self._tokenizer.pieces_with_places(texts, special_tokens_in_text=False)
+        points = tf.strings.unicode_decode(texts, "UTF-8")
+        begin = tf.gather(points.row_splits, ids.value_rowids())
+        starts, _ = self._spaces(points.flat_values, starts + begin, ends + begin)
+        # Every word has a space behind it, but for the last one of a text.
+        sizes = tf.cast(tf.strings.length(words.texts, "UTF8_CHAR"), tf.int64)
+        is_last = flags_at(words.splits[1:] - 1, tf.size(words.texts))
+        behind = tf.cumsum(sizes + tf.where(is_last, tf.constant(0, tf.int64), 1))
+        owner = tf.searchsorted(behind, starts, side="right", out_type=tf.int64)
+        count = tf.size(words.texts, out_type=tf.int64)
+        owner = tf.minimum(owner, count - 1)
+        return tf.RaggedTensor.from_value_rowids(ids.flat_values, owner, count, validate=False)  # pyright: ignore[reportAttributeAccessIssue]
 
     def _windows(self, pieces: tf.RaggedTensor, texts: tf.Tensor) -> list[tf.Tensor]:
         """Split each text into windows of whole words, as `data.sliding_windows.word_windows` does.
