@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from bert_keras.checkpoints.hugging_face_family import block, fused, task_format
@@ -29,3 +31,11 @@ def test_rows_of_blocks() -> None:
 def test_facts_about_a_class_without_a_row_are_false() -> None:
     assert not task_format("Unknown").reads_text_vector
     assert task_format("MaskedLM").is_mlm
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_the_page_on_checkpoints_names_every_family(family: str) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "checkpoints.md").read_text(encoding="utf-8")
+    first = ("bert", "roberta", "distilbert", "albert", "electra")  # named without their code
+    kinds = FAMILIES[family].model_types
+    assert family in first or all(f"`{kind}`" in page for kind in kinds), kinds
