@@ -160,7 +160,8 @@ def test_tokenizers_of_other_libraries(family: str, foreign_folders: dict[str, P
 def test_trained_tokenizers(model: str) -> None:
     if model == "unigram":
         pytest.importorskip("sentencepiece")
-    for options in ({}, {"lowercase": False}, {"strip_accents": True}):
+    choices: list[dict[str, Any]] = [{}, {"lowercase": False}, {"strip_accents": True}]
+    for options in choices:
         size = 300 if model == "bpe" else 60
         _check(Tokenizer.train(SENTENCES * 3, vocab_size=size, model=model, **options), TEXTS)
 
