@@ -305,9 +305,9 @@ def current_name(tensor: str, family: Family | None = None) -> str:
         tensor: name in the file.
         family: family of the model, if it is known.
     """
-    for other in family.other_prefixes if family is not None else ():
-        if tensor.startswith(other):
-            tensor = family.prefix + tensor.removeprefix(other)
+    if family is not None and tensor.startswith(family.other_prefixes):
+        other = next(start for start in family.other_prefixes if tensor.startswith(start))
+        tensor = family.prefix + tensor.removeprefix(other)
     for old, current in _OLD_NAMES.items():
         if tensor.endswith(old):
             return tensor.removesuffix(old) + current
@@ -364,7 +364,8 @@ def family_for(config: BertConfig, class_name: str, options: Mapping[str, Any]) 
 
 def _is_their_width(options: Mapping[str, Any], family: Family, config: BertConfig) -> bool:
     """Return whether an MLM head has the dense layers and the output matrix of its family's."""
-    sizes, theirs = options.get("hidden_sizes"), _mlm_head(family, config).get("hidden_sizes")
-    if family.mlm_inner_size:
-        sizes = None if sizes is None else [theirs[0], *sizes[1:]] if len(sizes) == 2 else sizes
+    sizes: Any = options.get("hidden_sizes")
+    theirs: Any = _mlm_head(family, config).get("hidden_sizes")
+    if family.mlm_inner_size and sizes is not None and len(sizes) == len(theirs):
+        sizes, theirs = sizes[1:], theirs[1:]  # the first width is a value of the config
     return sizes == theirs and (family.may_be_untied or options.get("tied", True))

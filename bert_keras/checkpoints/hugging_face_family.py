@@ -50,7 +50,7 @@ CONSTANTS = {
     "position_embedding": "position_embedding_type",
 }
 # Values of these keys if a config does not state them.
-DEFAULTS = {
+DEFAULTS: Mapping[str, Any] = {
     "type_vocab_size": 2,
     "hidden_act": "gelu",
     "layer_norm_eps": 1e-12,

@@ -180,9 +180,10 @@ FAMILIES = {
         hidden_activation={"SequenceClassifier": "gelu", "MultipleChoice": "gelu"},
         mlm_activation="gelu",
     ),
+    **MORE_FAMILIES,
+    **PRENORM_FAMILIES,
+    **ROTARY_FAMILIES,
 }
-
-FAMILIES |= MORE_FAMILIES | PRENORM_FAMILIES | ROTARY_FAMILIES
 
 _BERT, _ELECTRA = FAMILIES["bert"], FAMILIES["electra"]
 # Names for models that no family of Hugging Face has, such as a BERT that shares blocks. They cover
