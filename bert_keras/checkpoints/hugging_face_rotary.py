@@ -6,6 +6,9 @@ computes and this package does not are in `required`, so that they are refused b
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from bert_keras.checkpoints.hugging_face_encoders import ROBERTA
 from bert_keras.checkpoints.hugging_face_family import (
     CLASSIFIERS,
@@ -23,7 +26,7 @@ ROTARY = {"position_embedding": "none", "attention_positions": "rotary"}
 BASE = "rope_parameters/rope_theta"
 # Rotary positions whose rates do not depend on the length of a text.
 PLAIN = ("default",)
-PLAIN_ROTATION = dict.fromkeys(
+PLAIN_ROTATION: Mapping[str, tuple[Any, ...]] = dict.fromkeys(
     ("rope_parameters/rope_type", "rope_scaling/rope_type", "rope_scaling/type"), PLAIN
 )
 _TABLES = {

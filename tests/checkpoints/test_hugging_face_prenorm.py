@@ -116,7 +116,8 @@ def test_output_matrices(family: str, tied: bool, transformers: Any, tmp_path: P
 def test_a_head_that_theirs_have_not(tmp_path: Path) -> None:
     """Such a head is written under the names of this package."""
     encoder = BertEncoder(families.config_of("eurobert"))
-    for number, options in enumerate(({"tied": False}, {"hidden_sizes": [12, 8]}, {})):
+    forms: tuple[dict[str, Any], ...] = ({"tied": False}, {"hidden_sizes": [12, 8]}, {})
+    for number, options in enumerate(forms):
         model = MaskedLM(encoder, **options)
         assert hugging_face.family_for(encoder.config, "MaskedLM", model.options) is NATIVE
         contracts.check_format(model, contracts.inputs_of(model), tmp_path / str(number))

@@ -96,8 +96,9 @@ def test_output_layer_is_the_token_table():
 
 def test_epsilon_of_the_head(tmp_path):
     task = MaskedLM(BertEncoder(TINY), layer_norm_epsilon=1e-5)
-    assert task.mlm.layer_norm.epsilon == 1e-5
-    assert MaskedLM(BertEncoder(TINY)).mlm.layer_norm.epsilon == TINY.layer_norm_epsilon
+    plain = MaskedLM(BertEncoder(TINY))
+    norms: list[Any] = [model.mlm.layer_norm for model in (task, plain)]
+    assert [norm.epsilon for norm in norms] == [1e-5, TINY.layer_norm_epsilon]
     contracts.check_format(task, contracts.inputs_of(task), tmp_path)
 
 
@@ -118,7 +119,7 @@ def test_unused_slots_have_no_weight():
 
 # === Heads of other forms ===
 
-_FORMS = {
+_FORMS: dict[str, dict[str, Any]] = {
     "own matrix": {"tied": False},
     "no dense layer": {"hidden_sizes": [], "hidden_norm": False, "output_bias": False},
     "two dense layers": {"hidden_sizes": [12, 8], "hidden_bias": False, "hidden_norm": False},
