@@ -50,7 +50,7 @@ def their_values(family: str) -> dict[str, Any]:
     values[rows.sizes["max_positions"]] += offset
     if rows.pad_token_id >= TINY.vocab_size:  # the library makes no table without this row
         values["pad_token_id"] = 0
-    return values | _MORE.get(family, {}) | rows.selected_by
+    return {**values, **_MORE.get(family, {}), **rows.selected_by}
 
 
 def config_of(family: str, **changes: Any) -> BertConfig:

@@ -309,7 +309,8 @@ def family_for(config: BertConfig, class_name: str, options: Mapping[str, Any]) 
 
 def _is_their_width(options: Mapping[str, Any], family: Family, config: BertConfig) -> bool:
     """Return whether an MLM head has the dense layers and the output matrix of its family's."""
-    sizes, theirs = options.get("hidden_sizes"), _mlm_head(family, config).get("hidden_sizes")
+    sizes: Any = options.get("hidden_sizes")
+    theirs: Any = _mlm_head(family, config).get("hidden_sizes")
     if family.mlm_sizes and sizes is not None and len(sizes) == len(theirs):
         # The config states those that have a default.
         stated = (key in family.defaults for key in family.mlm_sizes)

@@ -124,7 +124,7 @@ def test_sizes_in_json(family: str, layout: str, tmp_path: Path, request: Any) -
 def _is_right(family: str, ours: str, value: Any, layout: str) -> bool:
     """Return whether a value is a right one: another base, or None for what the file has anyway."""
     config, rows = _FAMILIES[family], hugging_face_names.FAMILIES[family]
-    key = {**rows.sizes, **rows.constants}.get(ours)
+    key = {**rows.sizes, **rows.constants}.get(ours, "")
     if ours == "position_buckets" and layout == "theirs":
         return type(value) is int and value < 1  # no buckets
     may_be_none = layout == "ours" or (key in rows.defaults and rows.defaults[key] is None)

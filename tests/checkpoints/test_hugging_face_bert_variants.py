@@ -41,6 +41,7 @@ def test_ernies_task_table_has_a_row_for_every_token(transformers: Any, tmp_path
     assert encoder.config.num_tasks == 5
     x = contracts.batch(encoder.config)
     reference.same_as_hugging_face(encoder, model, x)
+    assert encoder.embeddings.task is not None
     table = encoder.embeddings.task.embeddings
     before = contracts.numpy(encoder(x)["sequence_output"])
     values = contracts.numpy(table).copy()

@@ -243,6 +243,7 @@ def test_rows_without_a_token_are_no_answer(tmp_path):
     """Rows of the output layer that have no token in the vocabulary are never predicted."""
     # The model has two more rows than the vocabulary, and these have the highest scores.
     task = MaskedLM(BertEncoder(CONFIG))
+    assert task.mlm.bias is not None
     task.mlm.bias.assign([0.0] * len(VOCABULARY) + [50.0, 50.0])
     model = saved(task, tmp_path, top_k=len(VOCABULARY))
     outputs = model.signatures["serving_default"](text=tf.constant(["[MASK]"]))
