@@ -162,7 +162,7 @@ def test_trained_tokenizers(model: str) -> None:
         pytest.importorskip("sentencepiece")
     choices: list[dict[str, Any]] = [{}, {"lowercase": False}, {"strip_accents": True}]
     for options in choices:
-        size = 300 if model == "bpe" else 60
+        size = {"bpe": 300, "unigram": 60, "char": 30}[model]
         _check(Tokenizer.train(SENTENCES * 3, vocab_size=size, model=model, **options), TEXTS)
 
 
