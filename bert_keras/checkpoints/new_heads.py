@@ -313,10 +313,17 @@ def check_classes(saved: dict[str, Any], path: Path, source: tensors.Tensors | N
         )
 
 
+def _is_in(size: Any, sizes: Collection[int]) -> bool:
+    """Return whether a value of a file, of any type, is a whole number among these."""
+    return isinstance(size, int) and not isinstance(size, bool) and size in sizes
+
+
 def check_dense(
     saved: dict[str, Any], path: Path, config: BertConfig, source: tensors.Tensors | None
 ) -> None:
-    """Check the saved sizes of a sentence encoder's dense layers before they are allocated.
+    """Check the saved sizes of dense layers in a head before they are allocated.
+
+    They are those of a sentence encoder, and the `hidden_sizes` of a masked LM.
 
     Args:
         saved: options that the checkpoint states.
@@ -327,6 +334,14 @@ def check_dense(
     Raises:
         ArtifactError: if the options are damaged, or need more weights than the tensors have.
     """
+    sizes = saved.get("hidden_sizes")
+    if source is not None and isinstance(sizes, list):
+        there = {size for shape in source.shapes.values() for size in shape}
+        if absent := [size for size in sizes if not _is_in(size, there)]:
+            raise ArtifactError(
+                f"{path}: hidden_sizes={sizes!r:.100}, but no tensor of {source.path} has the "
+                f"width {absent[0]!r:.100}. Take both files from one save."
+            )
     if not saved.get("dense"):
         return
     try:

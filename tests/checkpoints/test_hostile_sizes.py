@@ -204,6 +204,7 @@ _TASKS = [
     lambda: SequenceClassifier(BertEncoder(TINY), 3),
     lambda: TokenClassifier(BertEncoder(TINY), 3),
     lambda: MaskedLM(BertEncoder(TINY)),
+    lambda: MaskedLM(BertEncoder(TINY), hidden_sizes=[16, 8]),
     lambda: SentencePairs(BertEncoder(TINY), loss="classification", num_classes=2),
     lambda: SentenceEncoder(
         BertEncoder(TINY),
@@ -231,7 +232,7 @@ def test_options_of_a_head(make: Callable[[], Any], load_weights: bool, tmp_path
                 options["labels"] = None
             path.write_text(json.dumps({**manifest, "options": options}))
             refused = _refused(lambda: load_checkpoint(tmp_path, load_weights=load_weights))
-            is_count = place[-1] in ("num_classes", "units", "truncate_dim")
+            is_count = {*place} & {"num_classes", "units", "truncate_dim", "hidden_sizes"}
             assert refused or (not is_count and isinstance(value, int | float)) or value is None
 
 
