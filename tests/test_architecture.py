@@ -153,7 +153,11 @@ PEERS = (
 )
 
 MOST_LINES, MOST_LINES_OF_TESTS_AND_TABLES = 400, 500
-TABLES = ("bert_keras/presets.py", "bert_keras/checkpoints/hugging_face_names.py")
+TABLES = (
+    "bert_keras/presets.py",
+    "bert_keras/checkpoints/hugging_face_names.py",
+    "bert_keras/checkpoints/keras_hub_names.py",
+)
 
 # Importing the library loads none of these, but for what its Keras backend loads by itself.
 HEAVY = (

@@ -32,7 +32,7 @@ _ENDINGS = (
 _TENSORFLOW = {
     "bert": ("Bert", "ForPreTraining", "ForNextSentencePrediction", "LMHeadModel"),
     "roberta": ("Roberta", "ForCausalLM"),
-    "xlm-roberta": ("XLMRoberta", "ForCausalLM"),
+    "xlm_roberta": ("XLMRoberta", "ForCausalLM"),
     "distilbert": ("DistilBert",),
     "albert": ("Albert", "ForPreTraining"),
     "electra": ("Electra", "ForPreTraining"),

@@ -35,7 +35,7 @@ NOT_SAVED = ("keras.callbacks.", "keras.utils.")
 BASES = {
     *("DirectModel", "FastCall", "FitsText", "SerializableLayer", "Task", "TaskView"),
     *("WithoutUnused",),
-    *("_SavesAdapters", "_SomeTokens"),
+    *("_DistanceBias", "_SavesAdapters", "_SomeTokens"),
 }
 ON_TENSORFLOW = keras.backend.backend() == "tensorflow"
 

@@ -229,7 +229,7 @@ def _layer_pattern(
         # usual one, is meant.
         stated: list[int] = [every] if type(every) is int else []
         for step in (*stated, _USUAL, *steps[:1], num_layers + 1):
-            offset = places[0] if places else num_layers
+            offset = places[0] if places else max(family.first_global, num_layers)
             if offset < step and places == list(range(offset, num_layers, step)):
                 return {"global_every": step, "global_offset": offset}
     raise ArtifactError(

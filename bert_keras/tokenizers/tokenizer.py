@@ -133,15 +133,9 @@ class Tokenizer:
         """
         check_model(model, vocab_size)
         if model != "wordpiece":
-            engine = train_engine(
-                documents,
-                model=model,
-                vocab_size=vocab_size,
-                lowercase=lowercase,
-                strip_accents=strip_accents,
-                progress=progress,
-            )
-            return cls.from_engine(engine)
+            options: dict[str, Any] = {"lowercase": lowercase, "strip_accents": strip_accents}
+            options |= {"vocab_size": vocab_size, "progress": progress}
+            return cls.from_engine(train_engine(documents, model=model, **options))
         switches = Switches(lowercase=lowercase, strip_accents=strip_accents, split_cjk=split_cjk)
         split = WordPiece(SPECIAL_TOKENS, **switches).split
         vocabulary, coverage = learn_vocabulary(documents, split, vocab_size, progress)

@@ -171,7 +171,7 @@ def test_parts_open_from_the_whole(tmp_path):
         ({}, {"generator_size": 0}, "must be above 0 and at most 1"),
         ({"num_unique_layers": 1}, {}, "without shared blocks, without pruned heads"),
         ({"pruned_heads": ((1,), ())}, {}, "without shared blocks, without pruned heads"),
-        ({"position_embedding": "relative_key"}, {}, "with a table of positions"),
+        ({"position_embedding": "relative_key"}, {}, "with positions in a table alone"),
     ],
 )
 def test_what_cannot_be_is_refused(changes: dict, options: dict, message: str):
