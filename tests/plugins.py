@@ -32,12 +32,24 @@ def pytest_configure(config: pytest.Config) -> None:
     other processes would wait.
     """
     config.option.loadscopereorder = False
+    _without_deadlines(config)
     worker = getattr(config, "workerinput", None)
     if worker is None or not hasattr(os, "sched_setaffinity"):
         return
     cores = share_of(sorted(os.sched_getaffinity(0)), worker["workerid"], worker["workercount"])
     if cores:
         os.sched_setaffinity(0, cores)
+
+
+def _without_deadlines(config: pytest.Config) -> None:
+    """Let property tests take their time: on a loaded machine, any test may be slow."""
+    if config.pluginmanager.hasplugin("hypothesispytest") and not config.getoption(
+        "--hypothesis-profile", None
+    ):
+        from hypothesis import settings
+
+        settings.register_profile("without deadlines", deadline=None)
+        settings.load_profile("without deadlines")
 
 
 def share_of(cores: list[int], worker: str, workers: int) -> list[int]:

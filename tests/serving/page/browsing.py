@@ -151,7 +151,7 @@ def visiting(browser: Any, url: str) -> Iterator[Visit]:
     """
     context = browser.new_context(viewport=WIDE, reduced_motion="reduce", color_scheme="light")
     context.grant_permissions(["clipboard-read", "clipboard-write"])
-    context.set_default_timeout(10_000)
+    context.set_default_timeout(120_000)  # a loaded machine is slow
     page = context.new_page()
     visit = Visit(page, url)
 
