@@ -1,5 +1,8 @@
 """Checks of the single values of a `BertConfig`: choices, limits and types."""
 
+# A caller without a type checker may pass anything: arguments are checked when it runs.
+# pyright: reportUnnecessaryIsInstance=false
+
 from __future__ import annotations
 
 import math
@@ -109,9 +112,9 @@ def checked_heads(blocks: Any, num_blocks: int, num_heads: int) -> tuple[tuple[i
     """
     if blocks in ((), []):
         return ()
-    good = isinstance(blocks, tuple | list) and len(blocks) == num_blocks
+    good = type(blocks) in (tuple, list) and len(blocks) == num_blocks
     for heads in blocks if good else ():
-        good = good and isinstance(heads, tuple | list) and len(set(heads)) < num_heads
+        good = good and type(heads) in (tuple, list) and len(set(heads)) < num_heads
         good = good and all(is_whole(h) and 0 <= h < num_heads for h in heads)
     if not good:
         raise ValueError(

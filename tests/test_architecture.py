@@ -153,11 +153,8 @@ PEERS = (
 )
 
 MOST_LINES, MOST_LINES_OF_TESTS_AND_TABLES = 400, 500
-TABLES = (
-    "bert_keras/presets.py",
-    "bert_keras/checkpoints/hugging_face_names.py",
-    "bert_keras/checkpoints/keras_hub_names.py",
-)
+_NAMES = "bert_keras/checkpoints/{}_names.py".format
+TABLES = ("bert_keras/presets.py", _NAMES("hugging_face"), _NAMES("keras_hub"))
 
 # Importing the library loads none of these, but for what its Keras backend loads by itself.
 HEAVY = (

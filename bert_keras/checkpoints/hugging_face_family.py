@@ -325,12 +325,17 @@ def fused(name: str, *parts: str) -> dict[str, str]:
     return dict.fromkeys(parts, name)
 
 
+def _read_sinusoidal(is_fixed: Any) -> Any:
+    """Return our kind of position table for DistilBERT's flag; anything else as it is."""
+    if not isinstance(is_fixed, bool):
+        return is_fixed
+    return "sinusoidal" if is_fixed else "absolute"
+
+
+def _write_sinusoidal(kind: str) -> bool:
+    """Return DistilBERT's flag for our kind of position table."""
+    return kind == "sinusoidal"
+
+
 # DistilBERT states whether its position table is fixed.
-SINUSOIDAL = Conversion(
-    lambda is_fixed: (
-        {True: "sinusoidal", False: "absolute"}.get(is_fixed, is_fixed)
-        if isinstance(is_fixed, bool)
-        else is_fixed
-    ),
-    lambda kind: kind == "sinusoidal",
-)
+SINUSOIDAL = Conversion(_read_sinusoidal, _write_sinusoidal)
