@@ -153,8 +153,7 @@ PEERS = (
 )
 
 MOST_LINES, MOST_LINES_OF_TESTS_AND_TABLES = 400, 500
-_NAMES = "bert_keras/checkpoints/{}_names.py".format
-TABLES = ("bert_keras/presets.py", _NAMES("hugging_face"), _NAMES("keras_hub"))
+TABLES = ("bert_keras/presets.py", "bert_keras/checkpoints/hugging_face_names.py")
 
 # Importing the library loads none of these, but for what its Keras backend loads by itself.
 HEAVY = (

@@ -132,6 +132,12 @@ def options_of_a_new_head(backbone: Backbone, class_name: str, config: BertConfi
     return {}
 
 
+def _backbones_of(family: str) -> list[str]:
+    """Return the backbone classes of a model family: first those that have its name."""
+    names = [name for name, row in BACKBONES.items() if family in row.families]
+    return sorted(names, key=lambda name: BACKBONES[name].families.index(family))
+
+
 def write_options(task: Task, family: str) -> tuple[str, str, Head, dict[str, Any]]:
     """Translate one of our tasks to KerasHub.
 
@@ -148,11 +154,10 @@ def write_options(task: Task, family: str) -> tuple[str, str, Head, dict[str, An
     ours = type(task).__name__
     rows = [
         (backbone, backbone.removesuffix("Backbone") + ending, head)
-        for backbone, row in BACKBONES.items()
-        for ending, head in row.heads.items()
-        if family in row.families and head.class_name == ours
+        for backbone in _backbones_of(family)
+        for ending, head in BACKBONES[backbone].heads.items()
+        if head.class_name == ours
     ]
-    rows.sort(key=lambda row: BACKBONES[row[0]].family != family)
     if not rows:
         raise UsageError(f"KerasHub has no {ours} of the family {family}. {_ENCODER_ALONE}")
     (backbone, name, head), config = rows[0], task.encoder.config
@@ -244,8 +249,7 @@ class Target:
         encoder = encoder_of(model)
         config = encoder.config
         task_name, head, arguments = "", None, {}
-        names = [name for name, row in BACKBONES.items() if config.family in row.families]
-        names.sort(key=lambda name: BACKBONES[name].family != config.family)
+        names = _backbones_of(config.family)
         if not names:
             raise UsageError(
                 f"KerasHub has no encoder of the family {config.family}. Save the model in the "

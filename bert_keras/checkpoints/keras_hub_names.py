@@ -98,8 +98,7 @@ def read_config_of(backbone: Backbone, values: Mapping[str, Any], what: str) -> 
     Raises:
         ArtifactError: if a value is missing or not supported.
     """
-    if values.get("num_inner_repetitions", 1) != 1:
-        number = values["num_inner_repetitions"]
+    if (number := values.get("num_inner_repetitions", 1)) != 1:
         message = f"not supported: num_inner_repetitions={number!r:.100}. Supported: 1"
         raise ArtifactError(f"{what}: {message}")
     known = {*backbone.keys.values(), *hugging_face_names.KERAS_LAYER, "num_inner_repetitions"}
@@ -109,9 +108,9 @@ def read_config_of(backbone: Backbone, values: Mapping[str, Any], what: str) -> 
             f"{what}: missing: {', '.join(missing)}. Add the arguments that it was made with."
         )
     ours = {name: values[theirs] for name, theirs in backbone.keys.items()}
-    ours |= {"attention_dropout": ours["dropout"], **backbone.fixed, "family": backbone.family}
+    ours |= {"attention_dropout": ours["dropout"], **backbone.fixed, "family": backbone.families[0]}
     # KerasHub's ALBERT always projects the embeddings; ours does so only for different widths.
-    if backbone.family == "albert" and ours["embedding_size"] == ours["hidden_size"]:
+    if ours["family"] == "albert" and ours["embedding_size"] == ours["hidden_size"]:
         message = "embedding_dim=hidden_dim. Supported: an ALBERT with two different values"
         raise ArtifactError(f"{what}: not supported: {message}")
     try:
@@ -159,7 +158,6 @@ def split_heads(
 
 
 # === Names ===
-
 
 # Path of our layer -> path of KerasHub's layer in memory.
 _BLOCK = {
@@ -284,27 +282,20 @@ class Backbone:
     """A backbone class of KerasHub.
 
     Attributes:
-        family: our model family.
+        families: the model families that it computes; its configs are read as the first of them.
         modules: path of our layer -> KerasHub's path in memory; `#` stands for the block number.
         keys: our config key -> KerasHub's argument.
         fixed: our config key -> its value in every such backbone.
         heads: ending of the name of a task class -> its head.
         dense: names of its plain dense layers, in the order in which a weights file numbers them.
-        same_as: another family whose models the class computes too, under another name.
     """
 
-    family: str
+    families: tuple[str, ...]
     modules: Mapping[str, str]
     keys: Mapping[str, str]
     fixed: Mapping[str, Any]
     heads: Mapping[str, Head] = dataclasses.field(default_factory=dict)
     dense: tuple[str, ...] = ()
-    same_as: str | None = None
-
-    @property
-    def families(self) -> tuple[str | None, ...]:
-        """The model families that the class computes."""
-        return self.family, self.same_as
 
     def file_modules(self, config: BertConfig) -> dict[str, str]:
         """Return the path of each of our layers -> its name in model.weights.h5."""
@@ -328,8 +319,7 @@ class Backbone:
 _TANH = {"activation": "gelu_tanh", "layer_norm_epsilon": 1e-12, "pooler": True}
 _SEGMENTS = {"num_segments": "num_segments"}
 _ROBERTA = Backbone(
-    family="roberta",
-    same_as="xlm_roberta",
+    families=("roberta", "xlm_roberta"),
     modules={**_joint("embeddings"), **_blocks("transformer_layer_#")},
     keys=_SIZES,
     fixed={
@@ -344,7 +334,7 @@ _ROBERTA = Backbone(
 
 BACKBONES = {
     "BertBackbone": Backbone(
-        family="bert",
+        families=("bert",),
         modules={**_TABLES, **_blocks("transformer_layer_#"), "pooler/dense": "pooled_dense"},
         keys={**_SIZES, **_SEGMENTS},
         fixed=_TANH,
@@ -354,12 +344,11 @@ BACKBONES = {
     "RobertaBackbone": _ROBERTA,
     "XLMRobertaBackbone": dataclasses.replace(
         _ROBERTA,
-        family="xlm_roberta",
-        same_as="roberta",
+        families=("xlm_roberta", "roberta"),
         heads={**_ROBERTA.heads, "TextEmbedder": _VECTORS},
     ),
     "DistilBertBackbone": Backbone(
-        family="distilbert",
+        families=("distilbert",),
         modules={**_joint("token_and_position_embedding"), **_blocks("transformer_layer_#")},
         keys=_SIZES,
         fixed={
@@ -374,7 +363,7 @@ BACKBONES = {
         },
     ),
     "AlbertBackbone": Backbone(
-        family="albert",
+        families=("albert",),
         modules={
             **_TABLES,
             "embeddings/projection": "embedding_projection",
@@ -392,7 +381,7 @@ BACKBONES = {
         dense=("embedding_projection", "pooled_dense"),
     ),
     "ElectraBackbone": Backbone(
-        family="electra",
+        families=("electra",),
         modules={
             **_TABLES,
             "embeddings/projection": "embeddings_projection",
