@@ -37,7 +37,7 @@ TORCH: Tests = {
     "tests/benchmarks/test_mean_vectors.py": {"test_differences": ()},
     "tests/checkpoints/test_hostile_sizes.py": {
         "test_options_of_a_head": tuple(f"True-<lambda>{number}" for number in range(6)),
-        "test_sizes_in_a_preset_of_keras_hub": ("AlbertBackbone",),
+        "test_sizes_in_a_preset_of_keras_hub": ("AlbertBackbone-albert",),
     },
     "tests/models/test_shared_weights.py": {"test_a_new_process_opens_a_users_model": ()},
     "tests/test_outputs.py": {"test_a_watched_process": ()},

@@ -180,9 +180,14 @@ def test_sizes_in_a_config_of_google(family: str) -> None:
                 google_tf1.read_config(changed, path, family, pooler=config.pooler)
 
 
-@pytest.mark.parametrize("name", BACKBONES)
-def test_sizes_in_a_preset_of_keras_hub(name: str, tmp_path: Path, request: Any) -> None:
-    config = _FAMILIES[BACKBONES[name].family].replace(**BACKBONES[name].fixed)
+@pytest.mark.parametrize(
+    ("name", "family"),
+    [(name, family) for name, backbone in BACKBONES.items() for family in backbone.families],
+)
+def test_sizes_in_a_preset_of_keras_hub(
+    name: str, family: str, tmp_path: Path, request: Any
+) -> None:
+    config = _FAMILIES[family].replace(**BACKBONES[name].fixed)
     save_checkpoint(BertEncoder(config), tmp_path, format="keras_hub")
     request.getfixturevalue("no_layers")
     path = tmp_path / CONFIG
