@@ -82,7 +82,8 @@ class Engine:
             raise ValueError("a piece is there twice, or an id is missing")
         of_model = self.marked.get_vocab_size(with_added_tokens=False)
         self.num_pieces = len(ids) - sum(token.id >= of_model for token in self.added)
-        self.identity = str((self.json, scheme))
+        shown = ["cls_before_second"] * scheme.cls_before_second  # not in the text of the scheme
+        self.identity = str((self.json, scheme, *shown))
         marks = [m for m in _MARKS if any(piece.startswith(m) for piece in self.vocabulary)]
         self._mark = marks[0] if marks else ""
         model = self.plain.model

@@ -225,19 +225,22 @@ class InGraphTokenizer(tf.Module):
             `token_ids`, `segment_ids` (only if the family has two segments) and `padding_mask`,
             int32 [batch, length].
         """
-        end = tf.fill([first.nrows(), 1], self.sep_id)
-        head = tf.concat([tf.fill([first.nrows(), 1], self.cls_id), first, end], axis=1)
-        between = [end] * (self.scheme.separators - 1)
-        rows = head if second is None else tf.concat([head, *between, second, end], axis=1)
+        start, end = (tf.fill([first.nrows(), 1], token) for token in (self.cls_id, self.sep_id))
+        rows = tf.concat([start, first, end], axis=1)
+        num_first = rows.row_lengths()
+        if second is not None:
+            between = [end] * (self.scheme.separators - 1)
+            num_first += len(between)
+            between += [start] * self.scheme.cls_before_second
+            rows = tf.concat([rows, *between, second, end], axis=1)
         # An empty batch gets a column too, because models read the column of [CLS].
         length = tf.maximum(rows.bounding_shape(axis=1), 1)
         token_ids = rows.to_tensor(self.pad_id, shape=tf.stack([-1, length]))
         is_token = tf.sequence_mask(rows.row_lengths(), tf.shape(token_ids)[1])
         inputs = {TOKEN_IDS: token_ids, PADDING_MASK: tf.cast(is_token, tf.int32)}
         if self.scheme.two_segments:
-            first_segment = head.row_lengths() + len(between)
-            is_head = tf.sequence_mask(first_segment, tf.shape(token_ids)[1])
-            inputs[SEGMENT_IDS] = tf.cast(is_token & tf.logical_not(is_head), tf.int32)
+            is_first = tf.sequence_mask(num_first, tf.shape(token_ids)[1])
+            inputs[SEGMENT_IDS] = tf.cast(is_token & tf.logical_not(is_first), tf.int32)
         return inputs
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import json
 import random
@@ -15,6 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bert_keras.tokenizers import Tokenizer
+from bert_keras.tokenizers.backends import Engine
 from tests.tokenizers import learners
 from tests.tokenizers.learners import SENTENCES
 from tests.tokenizers.samples import TRICKY
@@ -117,9 +119,8 @@ def test_any_characters(name: str) -> None:
     _check(tokenizer_of(name), ["".join(generator.choices(alphabet, k=6)) for _ in range(3_000)])
 
 
-@pytest.mark.parametrize("name", _some(GRAPHS))
-def test_rows_of_texts_and_pairs(name: str) -> None:
-    tokenizer = tokenizer_of(name)
+def _check_rows(tokenizer: Tokenizer) -> None:
+    """Check the rows of single texts and of pairs, at several lengths."""
     graph, _ = _graph(tokenizer)
     texts, pairs = ["the tower", "", "a b c d e f g", "new <mask>"], ["low", "a b c", "", "é x y z"]
     for columns in ([texts], [texts, pairs]):
@@ -132,8 +133,33 @@ def test_rows_of_texts_and_pairs(name: str) -> None:
     short = tokenizer.scheme.num_added(2) - 1
     with pytest.raises(ValueError, match=f"Received: {short}"):
         graph(tf.constant(["a"]), tf.constant(["b"]), max_length=short)
+
+
+@pytest.mark.parametrize("name", _some(GRAPHS))
+def test_rows_of_texts_and_pairs(name: str) -> None:
+    tokenizer = tokenizer_of(name)
+    _check_rows(tokenizer)
+    graph, _ = _graph(tokenizer)
     tokens = graph.id_to_token(tf.range(tokenizer.vocab_size)).numpy()
     assert [token.decode() for token in tokens] == [*tokenizer.vocabulary]
+
+
+@pytest.mark.parametrize("cls_before_second", [pytest.param(False, marks=[pytest.mark.slow]), True])
+@pytest.mark.parametrize("two_segments", [False, True])
+@pytest.mark.parametrize("separators", [1, 2])
+def test_places_of_special_tokens(
+    separators: int, two_segments: bool, cls_before_second: bool
+) -> None:
+    tokenizer = tokenizer_of("roberta")
+    scheme = dataclasses.replace(
+        tokenizer.scheme,
+        separators=separators,
+        two_segments=two_segments,
+        cls_before_second=cls_before_second,
+    )
+    placed = Tokenizer.from_engine(Engine(tokenizer.json, scheme))
+    assert (placed == tokenizer) == (scheme == tokenizer.scheme)
+    _check_rows(placed)
 
 
 @pytest.mark.slow
