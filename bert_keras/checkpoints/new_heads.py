@@ -19,6 +19,7 @@ from bert_keras.checkpoints.hugging_face import MOST_CLASSES
 from bert_keras.checkpoints.hugging_face_tensors import HEADS
 from bert_keras.checkpoints.name_mapping import NameMap, TensorSpec, begins
 from bert_keras.config import BertConfig
+from bert_keras.config_checks import is_whole
 from bert_keras.data.class_names import class_names
 from bert_keras.errors import ArtifactError, UsageError
 from bert_keras.layers import pooling
@@ -313,11 +314,6 @@ def check_classes(saved: dict[str, Any], path: Path, source: tensors.Tensors | N
         )
 
 
-def _is_in(size: Any, sizes: Collection[int]) -> bool:
-    """Return whether a value of a file, of any type, is a whole number among these."""
-    return isinstance(size, int) and not isinstance(size, bool) and size in sizes
-
-
 def check_dense(
     saved: dict[str, Any], path: Path, config: BertConfig, source: tensors.Tensors | None
 ) -> None:
@@ -337,7 +333,7 @@ def check_dense(
     sizes = saved.get("hidden_sizes")
     if source is not None and isinstance(sizes, list):
         there = {size for shape in source.shapes.values() for size in shape}
-        if absent := [size for size in sizes if not _is_in(size, there)]:
+        if absent := [size for size in sizes if not (is_whole(size) and size in there)]:
             raise ArtifactError(
                 f"{path}: hidden_sizes={sizes!r:.100}, but no tensor of {source.path} has the "
                 f"width {absent[0]!r:.100}. Take both files from one save."

@@ -247,7 +247,7 @@ class BatchSequence:
 
     def __call__(self, index: int) -> Batch:
         """Return the batch of a number."""
-        # The mark is the begin of the latest epoch. It saves counting all epochs again.
+        # The mark is the beginning of the latest epoch. It saves counting all epochs again.
         mark = self._mark  # read once: another worker may move it
         if index < mark[0]:
             mark = self._origin

@@ -163,8 +163,7 @@ class SelfAttention(SerializableLayer):
         query_BTNK, key_BSNK = self._heads(x, queries, positions, query_places)
         value_BSNK = self._split(self.value(x), self.key_value_heads)
         if self.rotary_values:
-            interleaved = self.positions == "rotary_interleaved"
-            value_BSNK = rotated(value_BSNK, positions, interleaved=interleaved)
+            value_BSNK = self._turned(value_BSNK, positions)
         value_BSNK = self._for_all_heads(value_BSNK)
         length, in_bands = x.shape[1], False
         if window is not None:
@@ -220,7 +219,12 @@ class SelfAttention(SerializableLayer):
     @property
     def _adds_nothing(self) -> bool:
         """True where positions add nothing to the scores."""
-        return self.distance is None and self.positions in ("none", "rotary", "rotary_interleaved")
+        return self.distance is None and (self._is_rotary or self.positions == "none")
+
+    @property
+    def _is_rotary(self) -> bool:
+        """True where positions turn queries and keys."""
+        return self.positions in ("rotary", "rotary_interleaved")
 
     @property
     def _is_disentangled(self) -> bool:
@@ -230,6 +234,10 @@ class SelfAttention(SerializableLayer):
     def _split(self, x_BTH, num_heads: int):
         """Return the vectors of the heads, BTNK, from those of all heads, [B, T, N * K]."""
         return kernels.split_heads(x_BTH, num_heads, self.head_size)
+
+    def _turned(self, x_BTNK, angles):
+        """Return the vectors of all heads, turned by angles of `RotaryAngles`."""
+        return rotated(x_BTNK, angles, interleaved=self.positions == "rotary_interleaved")
 
     def _for_all_heads(self, x_BSNK):
         """Return keys or values with N heads, where several heads of queries share one."""
@@ -242,11 +250,10 @@ class SelfAttention(SerializableLayer):
         key_BSNK = self._split(self.key(x), self.key_value_heads)
         if self._is_disentangled:
             query_BTNK = query_BTNK * 3**-0.5  # for a sum of three products
-        if self.positions in ("rotary", "rotary_interleaved"):
-            interleaved = self.positions == "rotary_interleaved"
+        if self._is_rotary:
             of_queries = positions if query_places is None else rows_at(positions, query_places)
-            query_BTNK = rotated(query_BTNK, of_queries, interleaved=interleaved)
-            key_BSNK = rotated(key_BSNK, positions, interleaved=interleaved)
+            query_BTNK = self._turned(query_BTNK, of_queries)
+            key_BSNK = self._turned(key_BSNK, positions)
         return query_BTNK, self._for_all_heads(key_BSNK)
 
     def _bias(self, query_BTNK, key_BSNK, positions, query_places):

@@ -213,7 +213,6 @@ def read_byte_level(
     family = config.family_of(PIECES)
     scheme = encoding.find_scheme(path, ids, config.tokens, family=family.scheme)
     prefix_space = config.flag("add_prefix_space", False)
-    takes_space = config.mask_takes_space
     return _opened(
         path,
         lambda: backends.byte_level(
@@ -221,7 +220,7 @@ def read_byte_level(
             merges,
             scheme,
             prefix_space=prefix_space,
-            mask_takes_space=family.mask_takes_space if takes_space is None else takes_space,
+            mask_takes_space=config.takes_space(family),
         ),
     )
 
@@ -244,7 +243,6 @@ def read_wordpiece(path: Path, vocabulary: list[str], config: TokenizerConfig) -
     if dataclasses.replace(family.scheme, **config.tokens) == encoding.BERT:
         return None
     scheme = encoding.find_scheme(path, vocabulary, config.tokens, family=family.scheme)
-    takes_space = config.mask_takes_space
     switches: dict[str, Any] = config.switches()
     return _opened(
         path,
@@ -252,7 +250,7 @@ def read_wordpiece(path: Path, vocabulary: list[str], config: TokenizerConfig) -
             {piece: index for index, piece in enumerate(vocabulary)},
             scheme,
             max_word_length=MAX_WORD_LENGTH,
-            mask_takes_space=family.mask_takes_space if takes_space is None else takes_space,
+            mask_takes_space=config.takes_space(family),
             **switches,
         ),
     )
@@ -322,7 +320,6 @@ def read_unigram(path: Path, config: TokenizerConfig, family: Family) -> Engine:
         *(["accents"] if config.flag("keep_accents", family.keeps_accents) else ()),
         *(() if config.flag("do_lower_case", family.lowercase) else ["lowercase"]),
     }
-    takes_space = config.mask_takes_space
     split_punctuation = config.flag("split_by_punct", False)
     return _opened(
         path,
@@ -333,7 +330,7 @@ def read_unigram(path: Path, config: TokenizerConfig, family: Family) -> Engine:
             normalization=[step for step in family.normalization if step not in left_out],
             splits_words=family.splits_words,
             split_punctuation=split_punctuation,
-            mask_takes_space=family.mask_takes_space if takes_space is None else takes_space,
+            mask_takes_space=config.takes_space(family),
         ),
     )
 

@@ -48,14 +48,14 @@ class Replacement(NamedTuple):
 
 
 class Strip(NamedTuple):
-    """White space at the begin and at the end of a text is dropped."""
+    """White space at the beginning and at the end of a text is dropped."""
 
     left: bool
     right: bool
 
 
 class Split(NamedTuple):
-    """A text is split at the begin and the end of each match.
+    """A text is split at the beginning and the end of each match.
 
     Attributes:
         pattern: the expression.
@@ -77,7 +77,7 @@ class Prefix(NamedTuple):
 
     Attributes:
         character: the character.
-        first_only: True to put it only before the begin of the whole text.
+        first_only: True to put it only before the beginning of the whole text.
     """
 
     character: str

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 import tensorflow as tf
 
-NOTHING = -1
-_CODE_BITS = 21  # of a code point, also of those beyond Unicode that stand for tokens
+from bert_keras.tokenizers.tf_tables import NOTHING, Trie
+
 _FEW = 4  # so many first characters are compared one by one
 
 
@@ -25,19 +25,8 @@ class TokenMatcher(tf.Module):
 
     def __init__(self, tokens: Sequence[Sequence[int]], numbers: Sequence[int]):
         super().__init__(name="matcher")
-        edges: dict[int, int] = {}
-        numbers_of = [NOTHING]  # of the token that ends at each node
-        for token, number in zip(tokens, numbers, strict=True):
-            node = 0
-            for code in token:
-                child = edges.setdefault((node << _CODE_BITS) + code, len(numbers_of))
-                numbers_of += [NOTHING] * (child == len(numbers_of))
-                node = child
-            numbers_of[node] = number
-        keys = sorted(edges)
-        self._keys = tf.constant(keys, tf.int64)
-        self._children = tf.constant([edges[key] for key in keys], tf.int64)
-        self._numbers = tf.constant(numbers_of, tf.int64)
+        self._trie = Trie(tokens, numbers)
+        self._numbers = tf.constant(self._trie.numbers)
         self._firsts = np.array(sorted({token[0] for token in tokens}), np.int32)
 
     def __call__(
@@ -89,13 +78,10 @@ class TokenMatcher(tf.Module):
             active: tf.Tensor, node: tf.Tensor, at: tf.Tensor, ends: tf.Tensor, numbers: tf.Tensor
         ) -> list[tf.Tensor]:
             """Read one more character of the starts that still follow a token."""
-            code = tf.cast(tf.gather(points, at), tf.int64)
-            key = tf.bitwise.left_shift(node, tf.constant(_CODE_BITS, tf.int64)) + code
-            place = tf.minimum(tf.searchsorted(self._keys, key), len(self._keys) - 1)
-            is_edge = tf.gather(self._keys, place) == key
-            active, at = tf.boolean_mask(active, is_edge), tf.boolean_mask(at, is_edge) + 1
-            node = tf.gather(self._children, tf.boolean_mask(place, is_edge))
-            number = tf.gather(self._numbers, node)
+            node = self._trie(node, tf.gather(points, at))
+            is_node = tf.where(node != NOTHING)[:, 0]
+            active, at, node = (tf.gather(x, is_node) for x in (active, at + 1, node))
+            number = tf.cast(tf.gather(self._numbers, node), tf.int64)
             is_end = number != NOTHING
             hits = tf.boolean_mask(active, is_end)[:, tf.newaxis]
             ends = tf.tensor_scatter_nd_update(ends, hits, tf.boolean_mask(at, is_end))
@@ -107,7 +93,13 @@ class TokenMatcher(tf.Module):
         return tf.while_loop(
             lambda active, *_: tf.size(active) > 0,
             step,
-            [tf.range(size), tf.zeros_like(starts), starts, starts, tf.fill([size], _NONE)],
+            [
+                tf.range(size),
+                tf.zeros_like(starts, tf.int32),
+                starts,
+                starts,
+                tf.fill([size], _NONE),
+            ],
             shape_invariants=[tf.TensorShape([None])] * 5,
         )[3:]
 

@@ -6,7 +6,6 @@ that comes first in the list of merges.
 
 from __future__ import annotations
 
-import numpy as np
 import tensorflow as tf
 
 from bert_keras.tokenizers.graph_pipeline import ByteBPE
@@ -17,9 +16,10 @@ from bert_keras.tokenizers.tf_characters import (
     growing,
     last_place,
 )
+from bert_keras.tokenizers.tf_tables import SortedTable
 
 _ID_BITS = 31
-_NEVER = np.int32(2**31 - 1)  # rank of a pair that is not merged
+_NEVER = 2**31 - 1  # rank of a pair that is not merged
 
 
 class MergedPieces(tf.Module):
@@ -33,10 +33,7 @@ class MergedPieces(tf.Module):
         super().__init__(name="pieces")
         self._bytes = tf.constant(model.bytes)
         keys = (model.pairs[:, 0] << _ID_BITS) + model.pairs[:, 1]
-        order = np.argsort(keys, kind="stable")
-        # A key at the end that no pair has: the search has always a place to look at.
-        self._keys = tf.constant([*keys[order].tolist(), 2**63 - 1], tf.int64)
-        self._ranks = tf.constant([*order.tolist(), _NEVER], tf.int32)
+        self._ranks = SortedTable(keys, range(len(keys)), _NEVER)
         self._merged = tf.constant([*model.merged.tolist(), 0], tf.int32)
         self._all_at_once = _makes_only_later_pairs(model)
         self._words = None
@@ -94,9 +91,7 @@ class MergedPieces(tf.Module):
             inside = following(word) == word
             inside &= tf.range(tf.size(ids)) < tf.size(ids) - 1
             key = tf.cast(ids, tf.int64) * (1 << _ID_BITS) + tf.cast(right, tf.int64)
-            place = tf.searchsorted(self._keys, key)
-            is_pair = inside & (tf.gather(self._keys, place) == key)
-            rank = tf.where(is_pair, tf.gather(self._ranks, place), _NEVER)
+            rank = tf.where(inside, self._ranks(key), _NEVER)
             best = tf.gather(tf.math.unsorted_segment_min(rank, word, count), word)
             # Words without a pair are finished.
             is_over = best == _NEVER
@@ -104,7 +99,7 @@ class MergedPieces(tf.Module):
                 array.write(number, tf.boolean_mask(column, is_over))
                 for array, column in zip(done, (ids, sizes, word), strict=True)
             ]
-            merges = _without_overlaps(is_pair & (rank == best), word, self._all_at_once)
+            merges = _without_overlaps((rank == best) & (rank != _NEVER), word, self._all_at_once)
             gone = tf.concat([tf.zeros_like(merges[:1]), merges[:-1]], axis=0)
             new = tf.gather(self._merged, tf.minimum(rank, tf.size(self._merged) - 1))
             ids = tf.where(merges, new, ids)

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import numpy as np
 import tensorflow as tf
 
-from bert_keras.tokenizers.basic_tokenizer import NUM_CODE_POINTS, PAGE_BITS, PAGE_SIZE, paged
+from bert_keras.tokenizers.basic_tokenizer import NUM_CODE_POINTS
 from bert_keras.tokenizers.character_tables import WHITE_SPACE, Sequences, flags_of
 from bert_keras.tokenizers.split_patterns import FIRST_LETTER, SplitPattern
+from bert_keras.tokenizers.tf_tables import Lookup
 
 FIRST_TOKEN = NUM_CODE_POINTS  # code point of added token 0
 ANY_SHAPE = tf.TensorShape(None)  # pyright: ignore[reportArgumentType]
@@ -89,26 +89,10 @@ def growing() -> tf.TensorArray:
     return array.write(0, tf.zeros([0], tf.int32))
 
 
-class Lookup(tf.Module):
-    """A number for each code point: `lookup(points)`, int32 of the shape of `points`.
-
-    Args:
-        values: integers or flags [0x110000].
-        beyond: number of all added tokens.
-    """
-
-    def __init__(self, values: np.ndarray, beyond: int = 0):
-        super().__init__(name="lookup")
-        last = np.full(PAGE_SIZE, beyond, np.int32)
-        page_of, pages = paged(np.concatenate([values.astype(np.int32), last]))
-        self._page_starts = tf.constant(page_of * np.int32(PAGE_SIZE))
-        self._values = tf.constant(pages.reshape(-1))
-
-    def __call__(self, points: tf.Tensor) -> tf.Tensor:
-        """Return the numbers of code points."""
-        points = tf.minimum(points, NUM_CODE_POINTS)
-        page = tf.gather(self._page_starts, tf.bitwise.right_shift(points, PAGE_BITS))
-        return tf.gather(self._values, page + tf.bitwise.bitwise_and(points, PAGE_SIZE - 1))
+def utf8_sizes(points: tf.Tensor) -> tf.Tensor:
+    """Return the number of bytes of each character, int32; 1 for an added token."""
+    more = sum(tf.cast(points >= limit, tf.int32) for limit in (0x80, 0x800, 0x10000))
+    return tf.where(points >= FIRST_TOKEN, 1, 1 + more)
 
 
 def spelled(points: tf.Tensor, begins: tf.Tensor) -> tf.Tensor:
@@ -194,7 +178,7 @@ def when(condition: tf.Tensor, change: object, text: Characters) -> Characters:
 
 
 class Stripper(tf.Module):
-    """Drops white space at the begin and at the end of each segment."""
+    """Drops white space at the beginning and at the end of each segment."""
 
     def __init__(self, *, left: bool, right: bool):
         super().__init__(name="stripper")
@@ -330,7 +314,7 @@ class Prefixer(tf.Module):
 
     Args:
         character: the character.
-        first_only: True to put it only before the begin of a whole text.
+        first_only: True to put it only before the beginning of a whole text.
     """
 
     def __init__(self, character: str, *, first_only: bool):

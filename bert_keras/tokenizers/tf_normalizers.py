@@ -18,12 +18,13 @@ from bert_keras.tokenizers.tf_characters import (
     FIRST_TOKEN,
     Characters,
     Expansion,
-    Lookup,
     changes,
     last_place,
     numbered,
+    utf8_sizes,
     when,
 )
+from bert_keras.tokenizers.tf_tables import Lookup, SortedTable
 
 _CODE_BITS, _RANK_BITS = 21, 8
 
@@ -74,7 +75,7 @@ class CanonicalForm(tf.Module):
             affected |= second
         self._affected = Lookup(affected)
         self._joins = Lookup((ranks > 0) | second)
-        self._pairs, self._composites = tf.constant(pairs), tf.constant(composites, tf.int32)
+        self._composites = SortedTable(pairs, composites, 0)
 
     def __call__(self, text: Characters) -> Characters:
         """Return the text behind this step."""
@@ -122,7 +123,7 @@ class CanonicalForm(tf.Module):
         kept = tf.fill([size], True)
         long = tf.where(stops - firsts > 1)[:, 0]
         at, stop = tf.gather(firsts, long), tf.gather(stops, long)
-        # A mark at the begin of a run is no base.
+        # A mark at the beginning of a run is no base.
         base = tf.where(tf.gather(ranks, at) == 0, at, -1)
         rank = tf.fill(tf.shape(at), 0)  # of the last character that was not composed
 
@@ -135,16 +136,14 @@ class CanonicalForm(tf.Module):
             code, own = tf.gather(points, at), tf.gather(ranks, at)
             key = tf.cast(tf.gather(points, place), tf.int64) * (1 << _CODE_BITS)
             key += tf.cast(code, tf.int64)
-            found = tf.minimum(tf.searchsorted(self._pairs, key), tf.size(self._pairs) - 1)
-            joins = (base >= 0) & (tf.gather(self._pairs, found) == key)
-            joins &= (rank == 0) | (rank < own)
+            composite = self._composites(key)
+            joins = (base >= 0) & (composite != 0) & ((rank == 0) | (rank < own))
             joined = tf.where(joins)[:, 0]
             bases = tf.gather(place, joined)[:, tf.newaxis]
             gone = tf.gather(at, joined)[:, tf.newaxis]
-            composite = tf.gather(self._composites, tf.gather(found, joined))
             taken = tf.gather(change, tf.gather(place, joined)) - 1
             taken += tf.gather(change, tf.gather(at, joined))
-            points = tf.tensor_scatter_nd_update(points, bases, composite)
+            points = tf.tensor_scatter_nd_update(points, bases, tf.gather(composite, joined))
             change = tf.tensor_scatter_nd_update(change, bases, taken)
             kept = tf.tensor_scatter_nd_update(kept, gone, tf.fill(tf.shape(joined), False))
             is_base = tf.logical_not(joins) & (own == 0)
@@ -184,11 +183,8 @@ class ClusterReplacer(tf.Module):
         self._expansion = Expansion(Sequences.of(rules.single, [*rules.several.values()]))
         keys = [tuple(map(ord, text)) for text in rules.several]
         keys = [sum(code << _CODE_BITS * place for place, code in enumerate(key)) for key in keys]
-        order = np.argsort(np.array(keys, np.int64), kind="stable")
-        # A key at the end that no cluster has: the search has always a place to look at.
-        self._keys = tf.constant([*np.array(keys, np.int64)[order].tolist(), 2**63 - 1], tf.int64)
         first = 1 + len(rules.single)
-        self._numbers = tf.constant([*(first + order).tolist(), 0], tf.int32)
+        self._numbers = SortedTable(keys, range(first, first + len(keys)), 0)
         self._properties = Lookup(cm.cluster_properties())
 
     def __call__(self, text: Characters) -> Characters:
@@ -224,9 +220,8 @@ class ClusterReplacer(tf.Module):
         begins = _cluster_begins(text, properties)
         head = last_place(begins)
         owner = tf.cast(numbered(begins), tf.int32) - 1
-        sizes = sum(tf.cast(points >= limit, tf.int32) for limit in (0, 0x80, 0x800, 0x10000))
         count = tf.size(tf.where(begins)[:, 0])
-        bytes_ = tf.gather(tf.math.unsorted_segment_sum(sizes, owner, count), owner)
+        bytes_ = tf.gather(tf.math.unsorted_segment_sum(utf8_sizes(points), owner, count), owner)
         length = tf.gather(tf.math.unsorted_segment_sum(tf.ones_like(owner), owner, count), owner)
         is_short = (bytes_ <= cm.MOST_BYTES) & (length > 1)
         head_number = tf.gather(numbers, head)
@@ -238,9 +233,7 @@ class ClusterReplacer(tf.Module):
                 : tf.size(points)
             ]
             key += tf.cast(ahead, tf.int64) * (1 << _CODE_BITS * place)
-            at = tf.searchsorted(self._keys, key)
-            number = tf.where(tf.gather(self._keys, at) == key, tf.gather(self._numbers, at), 0)
-            number = tf.where(length > place, tf.gather(number, head), 0)
+            number = tf.where(length > place, tf.gather(self._numbers(key), head), 0)
             found = tf.where(found == 0, number, found)
         is_whole = is_short & (found != 0)
         place = tf.range(tf.size(points, out_type=tf.int64))

@@ -28,7 +28,6 @@ from bert_keras.tokenizers.tf_characters import (
     CharacterMapping,
     Characters,
     CharacterSplitter,
-    Lookup,
     Prefixer,
     Replacer,
     Splitter,
@@ -36,8 +35,10 @@ from bert_keras.tokenizers.tf_characters import (
     decoded,
     numbered,
     spelled,
+    utf8_sizes,
 )
 from bert_keras.tokenizers.tf_normalizers import CanonicalForm, ClusterReplacer
+from bert_keras.tokenizers.tf_tables import Lookup
 from bert_keras.tokenizers.tf_unigram import BestPieces
 
 
@@ -268,10 +269,7 @@ class SubwordIds(tf.Module):
     def _sources(self, points: tf.Tensor) -> tf.Tensor:
         """Return the character of each unit, int32 [units]."""
         characters = tf.range(tf.size(points))
-        if not self._bytes:
-            return characters
-        sizes = 1 + sum(tf.cast(points >= limit, tf.int32) for limit in (0x80, 0x800, 0x10000))
-        return tf.repeat(characters, tf.where(points >= FIRST_TOKEN, 1, sizes))
+        return tf.repeat(characters, utf8_sizes(points)) if self._bytes else characters
 
     def _trimmed(
         self, rows: tf.RaggedTensor, starts: tf.Tensor, ends: tf.Tensor, is_piece: tf.Tensor

@@ -11,9 +11,8 @@ import tensorflow as tf
 
 from bert_keras.tokenizers.graph_pipeline import Unigram
 from bert_keras.tokenizers.tf_characters import ANY_SHAPE, changes, following, growing
+from bert_keras.tokenizers.tf_tables import NOTHING, Trie
 
-_CODE_BITS = 21
-_NOTHING = -1
 _UNKNOWN_PENALTY = 10.0  # below the lowest score
 
 
@@ -26,23 +25,10 @@ class BestPieces(tf.Module):
 
     def __init__(self, model: Unigram):
         super().__init__(name="pieces")
-        edges: dict[int, int] = {}
-        ids = [_NOTHING]  # of the piece that ends at each node of the trie
-        for number, piece in enumerate(model.pieces):
-            node = 0
-            for character in piece:
-                child = edges.setdefault((node << _CODE_BITS) + ord(character), len(ids))
-                ids += [_NOTHING] * (child == len(ids))
-                node = child
-            ids[node] = number
-        ids[0] = _NOTHING
-        keys = np.fromiter(edges, np.int64, len(edges))
-        order = np.argsort(keys)
-        children = np.fromiter(edges.values(), np.int32, len(edges))
-        self._keys = tf.constant(np.append(keys[order], np.int64(2**63 - 1)))
-        self._children = tf.constant(np.append(children[order], 0), tf.int32)
-        ids = np.array(ids, np.int32)
-        visible = np.where(np.isin(ids, model.hidden), _NOTHING, ids)
+        points = ([*map(ord, piece)] for piece in model.pieces)
+        self._trie = Trie(points, range(len(model.pieces)))
+        ids = self._trie.numbers
+        visible = np.where(np.isin(ids, model.hidden), NOTHING, ids)
         self._ids, self._visible = tf.constant(ids), tf.constant(visible, tf.int32)
         # An edge of a character without a piece has the number behind those of the pieces.
         self._other, self._unknown = len(model.pieces), model.unknown
@@ -65,7 +51,7 @@ class BestPieces(tf.Module):
         starts, ends, ids = self._edges(points, tf.gather(splits, word + 1), hides)
         chosen = self._best(starts, ends, ids, splits, word)
         chosen = tf.where(chosen == self._other, self._unknown, chosen)
-        flags = chosen != _NOTHING
+        flags = chosen != NOTHING
         # Neighbouring unknown pieces are one.
         piece, owner = tf.boolean_mask(chosen, flags), tf.boolean_mask(word, flags)
         place = tf.cast(tf.where(flags)[:, 0], tf.int32)
@@ -101,15 +87,11 @@ class BestPieces(tf.Module):
             *arrays: tf.TensorArray,
         ) -> list[tf.Tensor | tf.TensorArray]:
             """Read one more character from every place that is still within a piece."""
-            code = tf.cast(tf.gather(points, at), tf.int64)
-            key = tf.bitwise.left_shift(tf.cast(node, tf.int64), tf.constant(_CODE_BITS, tf.int64))
-            key += code
-            place = tf.searchsorted(self._keys, key)
-            is_edge = tf.gather(self._keys, place) == key
-            begin, at = tf.boolean_mask(begin, is_edge), tf.boolean_mask(at, is_edge) + 1
-            node = tf.gather(self._children, tf.boolean_mask(place, is_edge))
+            node = self._trie(node, tf.gather(points, at))
+            is_node = tf.where(node != NOTHING)[:, 0]
+            begin, at, node = (tf.gather(x, is_node) for x in (begin, at + 1, node))
             piece = tf.gather(ids_of, node)
-            hits = tf.where(piece != _NOTHING)[:, 0]
+            hits = tf.where(piece != NOTHING)[:, 0]
             found = [
                 array.write(number, tf.gather(x, hits))
                 for array, x in zip(arrays, (begin, at, piece), strict=True)
@@ -143,7 +125,7 @@ class BestPieces(tf.Module):
     def _best(
         self, starts: tf.Tensor, ends: tf.Tensor, ids: tf.Tensor, splits: tf.Tensor, word: tf.Tensor
     ) -> tf.Tensor:
-        """Return the id of the piece that begins at each character, int32; `_NOTHING` for none.
+        """Return the id of the piece that begins at each character, int32; `NOTHING` for none.
 
         All words go forward together, one character in each round. Of equal sums the longest last
         piece wins.
@@ -245,6 +227,6 @@ class BestPieces(tf.Module):
         return tf.while_loop(
             lambda *state: tf.size(state[1]) > 0,
             step,
-            [tf.fill([splits[-1]], _NOTHING), tf.range(tf.size(lengths)), lengths],
+            [tf.fill([splits[-1]], NOTHING), tf.range(tf.size(lengths)), lengths],
             shape_invariants=[vector] * 3,
         )[0]

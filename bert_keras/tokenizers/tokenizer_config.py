@@ -126,12 +126,18 @@ class TokenizerConfig:
                     mask_takes_space = mask["lstrip"]
         has_config = (folder / CONFIG).is_file()
         values = values if has_config else {}
-        model = read_object(path) if (path := folder / MODEL_CONFIG).is_file() else {}
+        model_config = folder / MODEL_CONFIG
+        model = read_object(model_config) if model_config.is_file() else {}
         if values.get("tokenizer_class") is None and model:
             values = {**values, "tokenizer_class": model.get("tokenizer_class")}
         added = read_added_tokens(folder, folder / CONFIG, values, more)
         family = family_name(values.get("tokenizer_class"), model.get("model_type"))
         return cls(folder / CONFIG, values, tokens, added, tuple(more), family, mask_takes_space)
+
+    def takes_space(self, family: Family) -> bool:
+        """Return whether the mask token includes the space before it: the files, or the family."""
+        said = self.mask_takes_space
+        return family.mask_takes_space if said is None else said
 
     def added_tokens(
         self, vocabulary: Sequence[str], protected: Collection[str]

@@ -324,7 +324,7 @@ def llama(
         folder: folder of the files.
         transformers: the library.
         start_of_pair: whether the first token also precedes the second text.
-        tokens: token at the begin, at the end and for padding, and the mask.
+        tokens: token at the beginning, at the end and for padding, and the mask.
     """
     import tokenizers
     from tokenizers import Regex, decoders, models, pre_tokenizers, processors
@@ -372,7 +372,7 @@ ENGINES: dict[str, Callable[[Path, Any], None]] = {
     "modernbert": modernbert,
     "eurobert": llama,
     "eurobert_one_start": lambda folder, library: llama(folder, library, start_of_pair=False),
-    # UltraBERT's config names one token for the begin, the end and padding.
+    # UltraBERT's config names one token for the beginning, the end and padding.
     "ultrabert": lambda folder, library: llama(
         folder, library, start_of_pair=False, tokens=("<|end|>", "<|end|>", "<|mask|>")
     ),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 from tokenizers import normalizers
 
@@ -31,12 +30,6 @@ def test_texts_are_segments() -> None:
     assert _segments(text) == ["  ab a ", "中b\u3000"]
     assert _places(text)[6:8] == [(0, 6, 7), (2, 0, 1)]
     assert _segments(chars.decoded(tf.constant([], tf.string))) == []
-
-
-def test_lookup_has_a_number_for_tokens() -> None:
-    lookup = chars.Lookup(np.arange(0x110000) % 7, beyond=9)
-    points = tf.constant([3, 0x10FFFF, chars.FIRST_TOKEN, chars.FIRST_TOKEN + 600])
-    assert lookup(points).numpy().tolist() == [3, 0x10FFFF % 7, 9, 9]
 
 
 def test_flags() -> None:
