@@ -275,10 +275,12 @@ def contenders(
     checkpointed: bool = False,
     chunks: int = 1,
     option: str = "",
+    shape: str = "",
 ) -> list[Contender]:
     """Return bert_keras and KerasHub on each backend, and transformers.
 
-    KerasHub is left out if gradients are checkpointed or the loss is computed in chunks.
+    KerasHub is left out if gradients are checkpointed or the loss is computed in chunks, and of
+    another shape than BERT's.
     transformers is left out if the loss is computed in chunks.
 
     Args:
@@ -290,8 +292,10 @@ def contenders(
         checkpointed: whether to use gradient checkpointing, in training.
         chunks: number of parts in which the loss takes the vocabulary, in training.
         option: description of these options, added to the names of the contenders.
+        shape: a key of `train_steppers.SHAPES`; "" for BERT's shape.
     """
     common: dict[str, Any] = {"size": dict(size), "dtype": dtype}
+    common |= {"shape": shape} if shape else {}
     kind: dict[str, Any] = {}
     ours_kind: dict[str, Any] = {}
     hub_kind: dict[str, Any] = {}
@@ -307,6 +311,6 @@ def contenders(
     programs = []
     for backend in BACKENDS:
         programs.append(contender(OURS, "ours", ours_kind, backend))
-        if not checkpointed and chunks == 1:
+        if not checkpointed and chunks == 1 and not shape:
             programs.append(contender(KERAS_HUB, "keras_hub", hub_kind, backend))
     return programs if chunks > 1 else [*programs, contender(TRANSFORMERS, "transformers", kind)]

@@ -26,6 +26,8 @@ from benchmarks.train_steppers import (
     keras_hub_backbone,
     our_encoder,
     rows,
+    shaped_config,
+    shaped_encoder,
     sizes_of,
     transformers_config,
 )
@@ -48,7 +50,7 @@ def write_weights(size: Size, folder: str, activation: str) -> Round:
     return dict
 
 
-def ours(size: Size, dtype: str, *, weights: str = "", told: str = "") -> Round:
+def ours(size: Size, dtype: str, *, weights: str = "", told: str = "", shape: str = "") -> Round:
     """Prepare a contender that runs `SentenceEncoder` of bert_keras with `predict`.
 
     Args:
@@ -56,12 +58,15 @@ def ours(size: Size, dtype: str, *, weights: str = "", told: str = "") -> Round:
         dtype: a Keras dtype policy.
         weights: a folder that `write_weights` wrote; "" for random weights.
         told: path of a .npy file for the vectors of the first batch; "" to write none.
+        shape: a key of `train_steppers.SHAPES`; "" for BERT's shape.
     """
     from bert_keras import BertEncoder, SentenceEncoder
 
     sizes = sizes_of(size)
     if weights:
         encoder = BertEncoder.from_preset(weights, dtype=dtype)
+    elif shape:
+        encoder = shaped_encoder(sizes, dtype, shape)
     else:
         encoder = our_encoder(sizes, dtype)
     task = SentenceEncoder(encoder, normalize=False)
@@ -122,8 +127,9 @@ def transformers(
     masked: bool = True,
     weights: str = "",
     told: str = "",
+    shape: str = "",
 ) -> Round:
-    """Prepare a contender that runs `BertModel` of transformers.
+    """Prepare a contender that runs an encoder of transformers.
 
     It runs on a GPU if there is one, with SDPA for attention.
 
@@ -134,14 +140,18 @@ def transformers(
         masked: whether to pass a padding mask, which full rows do not need.
         weights: a folder that `write_weights` wrote; "" for random weights.
         told: path of a .npy file for the vectors of the first batch; "" to write none.
+        shape: as for `ours`.
     """
     import torch
-    from transformers import BertModel
+    from transformers import AutoModel
 
     torch.manual_seed(0)
     sizes, device = sizes_of(size), "cuda" if torch.cuda.is_available() else "cpu"
-    config = transformers_config(sizes)
-    model: Any = BertModel.from_pretrained(weights) if weights else BertModel(config)
+    if weights:
+        model: Any = AutoModel.from_pretrained(weights)
+    else:
+        config = shaped_config(sizes, shape) if shape else transformers_config(sizes)
+        model = AutoModel.from_config(config)
     kind = torch.bfloat16 if dtype == "mixed_bfloat16" else torch.float32
     model = model.eval().to(device, kind)
     call = torch.compile(model) if compiled else model

@@ -20,6 +20,42 @@ from benchmarks.contest import untuned_batches
 # === Encoders of each library, with sizes as from `sizes_of` ===
 
 
+# A shape that is not BERT's -> the class of its config in transformers, and values of the published
+# model that are not its defaults. Our preset SHAPE_base and these defaults have the values that
+# sizes do not state, such as vocabulary, windows and dropout rates.
+SHAPES: dict[str, tuple[str, dict[str, int]]] = {
+    "modernbert": ("ModernBertConfig", {}),
+    "mpnet": ("MPNetConfig", {"max_position_embeddings": 514}),
+}
+
+
+def shaped_encoder(sizes: Mapping[str, int], dtype: str, shape: str) -> Any:
+    """Build a `BertEncoder` of a shape in `SHAPES`."""
+    from bert_keras import PRESETS, BertEncoder
+
+    config = PRESETS[f"{shape}_base"].replace(
+        hidden_size=sizes["width"],
+        num_layers=sizes["layers"],
+        num_heads=sizes["heads"],
+        intermediate_size=sizes["inner"],
+    )
+    return BertEncoder(config, dtype=dtype)
+
+
+def shaped_config(sizes: Mapping[str, int], shape: str) -> Any:
+    """Return the config of transformers for the model of `shaped_encoder`."""
+    import transformers
+
+    name, more = SHAPES[shape]
+    return getattr(transformers, name)(
+        **more,
+        hidden_size=sizes["width"],
+        num_hidden_layers=sizes["layers"],
+        num_attention_heads=sizes["heads"],
+        intermediate_size=sizes["inner"],
+    )
+
+
 def our_encoder(
     sizes: Mapping[str, int],
     dtype: str,
@@ -28,7 +64,7 @@ def our_encoder(
     checkpointed: bool = False,
     activation: str = "gelu",
 ) -> Any:
-    """Build a `BertEncoder`.
+    """Build a `BertEncoder` of BERT's shape.
 
     Args:
         sizes: sizes of the model.
@@ -169,6 +205,7 @@ def ours(
     attention_dropout: float = 0.1,
     checkpointed: bool = False,
     chunks: int = 1,
+    shape: str = "",
     **options: Any,
 ) -> Round:
     """Prepare a contender that trains `MaskedLM` of bert_keras with `fit`.
@@ -179,6 +216,7 @@ def ours(
         attention_dropout: dropout rate of the attention probabilities.
         checkpointed: whether to use gradient checkpointing.
         chunks: number of parts in which the loss takes the vocabulary.
+        shape: a key of `SHAPES`, whose preset sets the dropout rates; "" for BERT's shape.
         options: further arguments of `compile`.
     """
     import keras
@@ -187,8 +225,12 @@ def ours(
     from bert_keras.optimization import AdamW
 
     sizes = sizes_of(size)
-    kind = {"attention_dropout": attention_dropout, "checkpointed": checkpointed}
-    task: Any = MaskedLM(our_encoder(sizes, dtype, **kind))
+    if shape:
+        encoder = shaped_encoder(sizes, dtype, shape)
+    else:
+        kind = {"attention_dropout": attention_dropout, "checkpointed": checkpointed}
+        encoder = our_encoder(sizes, dtype, **kind)
+    task: Any = MaskedLM(encoder)
     if chunks > 1:
         task = task.loss_chunks(chunks)
     task.compile(AdamW(_LEARNING_RATE), **task.loss_and_metrics(), **options)
@@ -279,8 +321,9 @@ def transformers(
     checkpointed: bool = False,
     compiled: bool = False,
     masked: bool = True,
+    shape: str = "",
 ) -> Round:
-    """Prepare a contender that trains `BertForMaskedLM` of transformers in a PyTorch loop.
+    """Prepare a contender that trains a masked LM of transformers in a PyTorch loop.
 
     It runs on a GPU if there is one, with SDPA for attention.
 
@@ -291,14 +334,18 @@ def transformers(
         checkpointed: whether to use gradient checkpointing.
         compiled: whether to compile the model with `torch.compile`.
         masked: whether to pass a padding mask, which full rows do not need.
+        shape: as for `ours`.
     """
     import torch
-    from transformers import BertForMaskedLM
+    from transformers import AutoModelForMaskedLM
 
     torch.manual_seed(0)
     sizes, device = sizes_of(size), "cuda" if torch.cuda.is_available() else "cpu"
-    config = transformers_config(sizes, attention_dropout=attention_dropout)
-    model: Any = BertForMaskedLM(config).train()
+    if shape:
+        config = shaped_config(sizes, shape)
+    else:
+        config = transformers_config(sizes, attention_dropout=attention_dropout)
+    model: Any = AutoModelForMaskedLM.from_config(config).train()
     model.to(device)
     if checkpointed:
         renamed = "activation_checkpointing_enable"  # transformers 5.23 warns at the old name

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from bert_keras import BertConfig, features, load_checkpoint
+from bert_keras import BertConfig, features
 from bert_keras.checkpoints.hugging_face_names import FAMILIES
 from tests import contracts, families
 
@@ -420,41 +419,6 @@ def _of_tokens(outputs: Mapping[str, Any], mask: np.ndarray) -> dict[str, Any]:
         else without_padding(value)
         for name, value in outputs.items()
     }
-
-
-LONG = (16, 200, 1024)
-_OF_TOKENS = (features.SEQUENCE_OUTPUT, features.TAGS, features.START, features.END)
-
-
-def same_at_lengths(transformers: Any, family: str, class_name: str, folder: Path) -> None:
-    """Assert that the outputs of the real tokens agree at short and long lengths, padded.
-
-    A local window and the rates of rotary positions show only at long ones. The tolerance is a
-    share of the largest output, if that is above 1.
-    """
-    ending = class_name.removeprefix(HUGGING_FACE[family][0])
-    key = FAMILIES[family].sizes["max_positions"]
-    more = {} if family != "modernbert" else {"local_attention": 32}
-    more |= {} if family != "ultrabert" else {"sliding_window": 20, "num_hidden_layers": 4}
-    model = hugging_face_model(transformers, ending, family, **{key: LONG[-1] + 8}, **more)
-    model.save_pretrained(folder)
-    opened = load_checkpoint(folder)
-    for length in LONG:
-        x = contracts.inputs_of(opened, length)
-        x[features.PADDING_MASK][-1, ..., length * 3 // 4 :] = 0
-        found, expected = contracts.numpy(opened(x)), hugging_face_outputs(model, x)
-        assert found.keys() <= expected.keys()
-        for name, values in found.items():
-            is_each = name in (
-                features.SEQUENCE_OUTPUT,
-                features.TAGS,
-                features.START,
-                features.END,
-            )
-            real = x[features.PADDING_MASK] == 1 if is_each else ...
-            worst = np.abs(values[real] - expected[name][real]).max()
-            largest = max(1.0, np.abs(expected[name][real]).max())
-            assert worst < TOLERANCE * largest, (name, length, worst, largest)
 
 
 def _tuple(value: Any) -> tuple[Any, ...]:

@@ -237,6 +237,15 @@ def rms_norm(x: Any, gamma: Any, epsilon: float) -> Any:
     return wide * ops.rsqrt(mean_square + epsilon) * gamma
 
 
+def computed_once(x: Any) -> Any:
+    """Return `x`, and keep the compiler from computing it again for each use.
+
+    XLA on a CPU would add up the whole sum of the residual connections again in every layer of
+    pre-norm blocks, so that a step took a time that grows with the square of the layers.
+    """
+    return jax_kernels.computed_once(x) if BACKEND == "jax" else x
+
+
 def _is_double(x: Any) -> bool:
     """Return whether a tensor has the dtype float64."""
     return keras.backend.standardize_dtype(x.dtype) == "float64"

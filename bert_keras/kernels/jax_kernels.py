@@ -1,9 +1,8 @@
 """Kernels of the JAX backend: attention in chunks on a CPU and by cuDNN on a GPU, and others.
 
-XLA computes the scores of all rows, then their softmax, then the products with the values, each in
-a pass over memory. Here the scores are computed in chunks that fit into the caches of the cores.
-For long rows the gradient computes them again (Chen et al., 2016), as flash attention does, so that
-memory grows with the length and not with its square.
+XLA computes scores, softmax and products with the values each in a pass over memory. Here the
+scores are computed in chunks that fit into the caches of the cores. For long rows the gradient
+computes them again (Chen et al., 2016): memory grows with the length and not with its square.
 """
 
 from __future__ import annotations
@@ -64,6 +63,14 @@ def cpu_attention(query: Any, key: Any, value: Any, bias: Any, mask: Any) -> Any
     if rows_at_once >= batch:
         return jax.vmap(attend_row)(batch_arrays)
     return lax.map(attend_row, batch_arrays, batch_size=rows_at_once)
+
+
+def computed_once(x: Any) -> Any:
+    """Return `x`, divided by a number that XLA does not know to be one; see decision 163."""
+    if not _is_single_cpu() or 0 in x.shape:
+        return x
+    first = lax.stop_gradient(x[(0,) * x.ndim])
+    return x / jnp.where(jnp.isnan(first), 2, 1).astype(x.dtype)
 
 
 def _cores() -> int:

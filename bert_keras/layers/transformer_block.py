@@ -346,6 +346,6 @@ class PreNormBlock(TransformerBlock):
         normed = self._normed(x, training)
         normed_queries = None if queries is None else self._normed(queries, training)
         attended = self._attended(normed, training, seeds, attention, normed_queries, positions)
-        x = (x if queries is None else queries) + attended
+        x = kernels.computed_once((x if queries is None else queries) + attended)
         normed = self.feedforward_layer_norm(x, training=training)
-        return x + self._fed_forward(normed, training, seeds)
+        return kernels.computed_once(x + self._fed_forward(normed, training, seeds))

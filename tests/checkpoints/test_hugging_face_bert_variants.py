@@ -82,19 +82,3 @@ def test_a_tied_rembert_needs_tables_of_one_width(transformers: Any, tmp_path: P
     (tmp_path / "config.json").write_text(changed)
     with pytest.raises(ArtifactError, match="tied output matrix must have its width, 4"):
         MaskedLM.from_preset(tmp_path)
-
-
-@pytest.mark.parametrize("family", BERT_VARIANTS)
-@pytest.mark.slow
-def test_long_texts(family: str, transformers: Any, tmp_path: Path) -> None:
-    model = reference.hugging_face_model(
-        transformers, "Model", family, max_position_embeddings=1100
-    )
-    model.save_pretrained(tmp_path)
-    encoder = BertEncoder.from_preset(tmp_path)
-    for length in (200, 1024):
-        x = contracts.batch(encoder.config, length)
-        x["padding_mask"][1, length // 2 :] = 0
-        if encoder.config.position_offset:  # transformers counts positions by the ids
-            x["token_ids"][x["padding_mask"] == 0] = encoder.config.position_offset - 1
-        reference.same_as_hugging_face(encoder, model, x, padding=False)

@@ -14,7 +14,6 @@ from safetensors.numpy import load_file, save_file
 
 from bert_keras import BertEncoder, MaskedLM, SequenceClassifier, load_checkpoint
 from bert_keras.checkpoints import hugging_face_config, hugging_face_names
-from bert_keras.checkpoints.hugging_face_deberta import DEBERTA_FAMILIES
 from bert_keras.checkpoints.manifest import CONFIG, MANIFEST, WEIGHTS
 from bert_keras.errors import ArtifactError
 from bert_keras.layers.positions import distance_rows
@@ -205,18 +204,3 @@ def test_buckets_of_distances(max_distance: int, buckets: int, transformers: Any
     options: dict[str, int] = {"span": buckets, "max_distance": max_distance, "buckets": buckets}
     found = distance_rows(keras.ops.convert_to_tensor(distances, "int32"), **options)
     np.testing.assert_array_equal(contracts.numpy(found), expected)
-
-
-@pytest.mark.parametrize("family", DEBERTA_FAMILIES)
-@pytest.mark.parametrize("length", [200, 1024])
-@pytest.mark.slow
-def test_long_texts(family: str, length: int, transformers: Any, tmp_path: Path) -> None:
-    """Distances beyond the last bucket or vector are those of transformers."""
-    model = reference.hugging_face_model(
-        transformers, "Model", family, max_position_embeddings=1100, max_relative_positions=48
-    )
-    model.save_pretrained(tmp_path)
-    encoder = BertEncoder.from_preset(tmp_path)
-    x = contracts.batch(encoder.config, length)
-    x["padding_mask"][1, length // 2 :] = 0
-    reference.same_as_hugging_face(encoder, model, x)

@@ -12,7 +12,6 @@ from bert_keras import BertEncoder, MaskedLM, SequenceClassifier
 from bert_keras.checkpoints import hugging_face
 from bert_keras.checkpoints.hugging_face_config import config_values, read_config
 from bert_keras.checkpoints.hugging_face_names import FAMILIES, NATIVE
-from bert_keras.checkpoints.hugging_face_prenorm import PRENORM_FAMILIES
 from bert_keras.checkpoints.manifest import CONFIG
 from bert_keras.errors import ArtifactError
 from tests import contracts, families, reference
@@ -121,17 +120,3 @@ def test_a_head_that_theirs_have_not(tmp_path: Path) -> None:
         model = MaskedLM(encoder, **options)
         assert hugging_face.family_for(encoder.config, "MaskedLM", model.options) is NATIVE
         contracts.check_format(model, contracts.inputs_of(model), tmp_path / str(number))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("family", "class_name"),
-    [
-        (family, class_name)
-        for family, rows in PRENORM_FAMILIES.items()
-        for ours, class_name in rows.classes.items()
-        if ours != "SentenceEncoder"
-    ],
-)
-def test_long_texts(family: str, class_name: str, transformers: Any, tmp_path: Path) -> None:
-    reference.same_at_lengths(transformers, family, class_name, tmp_path)

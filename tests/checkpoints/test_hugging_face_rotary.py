@@ -126,17 +126,3 @@ def test_gte_as_code_of_a_folder_wrote_it(transformers: Any, tmp_path: Path) -> 
     (tmp_path / "back" / MANIFEST).unlink()
     assert load_file(tmp_path / "back" / WEIGHTS).keys() == tensors.keys()
     contracts.assert_same_weights(load_checkpoint(tmp_path / "back"), opened)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("family", "class_name"),
-    [
-        (family, class_name)
-        for family, rows in ROTARY_FAMILIES.items()
-        for ours, class_name in rows.classes.items()
-        if ours != "SentenceEncoder"
-    ],
-)
-def test_long_texts(family: str, class_name: str, transformers: Any, tmp_path: Path) -> None:
-    reference.same_at_lengths(transformers, family, class_name, tmp_path)
