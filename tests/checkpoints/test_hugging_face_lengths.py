@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bert_keras import BertEncoder, Task, features, load_checkpoint
+from bert_keras import BertEncoder, features, load_checkpoint
 from bert_keras.checkpoints.hugging_face_names import FAMILIES
+from bert_keras.models.task import Task
 from tests import contracts, reference
 
 LENGTHS = (16, 200, 1024)
