@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -99,8 +100,9 @@ def _attend(
         base = config.rotary_base
         if config.is_local(layer) and config.local_rotary_base is not None:
             base = config.local_rotary_base
-        query, key = (_turned(each, base, positions) for each in (query, key))
-        value = _turned(value, base, positions) if config.rotary_values else value
+        turn = partial(_turned, base=base, positions=positions, scale=config.rotary_scale)
+        query, key = turn(query), turn(key)
+        value = turn(value) if config.rotary_values else value
     scores = np.einsum("BTNK,BSNK->BNTS", query, key)
     if config.has_relative_positions:
         scores = scores + _distance_scores(w, config, path, query, key)
@@ -121,13 +123,16 @@ def _attend(
     return _dense(w, f"{path}/output", context), probabilities
 
 
-def _turned(x: np.ndarray, base: float, positions: str) -> np.ndarray:
-    """Turn pairs of numbers by complex multiplication (Su et al., 2021, equation 13)."""
+def _turned(x: np.ndarray, base: float, positions: str, scale: float) -> np.ndarray:
+    """Turn pairs of numbers by complex multiplication (Su et al., 2021, equation 13).
+
+    NTK scaling is that of Su's page https://kexue.fm/archives/9706, equation 6.
+    """
     half = x.shape[-1] // 2
     pairs = x[..., :half] + 1j * x[..., half:]
     if positions == "rotary_interleaved":
         pairs = x[..., ::2] + 1j * x[..., 1::2]
-    rates = base ** (-np.arange(half) / half)
+    rates = (base * scale) ** (-np.arange(half) / half) * scale ** (-1 / half)
     turned = pairs * np.exp(1j * np.arange(x.shape[1])[:, None, None] * rates)
     if positions == "rotary_interleaved":
         return np.stack([turned.real, turned.imag], axis=-1).reshape(x.shape)

@@ -27,14 +27,20 @@ _ACTIVATIONS = {
 }
 _SMALL = "a small BERT or DistilBERT"
 _LONG = "ModernBERT, which reads texts of 8,192 tokens"
-# `model_type` of encoders that this package does not compute -> what to use instead.
+_NOT_TEXT_ALONE = "transformers: this model reads more than text"
+# `model_type` of models that this package does not compute -> what to use instead.
 _INSTEAD = {
     "neobert": "ModernBERT or EuroBERT, whose blocks are of the same kind",
     **dict.fromkeys(("mobilebert", "squeezebert", "nystromformer", "ibert"), _SMALL),
-    **dict.fromkeys(("longformer", "big_bird"), _LONG),
+    **dict.fromkeys(("longformer", "big_bird", "reformer", "mra", "yoso"), _LONG),
     **dict.fromkeys(("convbert", "funnel", "fnet"), "ELECTRA of about the same size"),
-    "luke": "RoBERTa",
-    "xmod": "XLM-RoBERTa",
+    **dict.fromkeys(("luke", "xlnet", "bart", "mvp"), "RoBERTa"),
+    **dict.fromkeys(("xmod", "xlm", "mbart", "canine"), "XLM-RoBERTa"),
+    "flaubert": "CamemBERT, which is French too",
+    "roc_bert": "a Chinese BERT or ERNIE",
+    **dict.fromkeys(("layoutlm", "tapas", "modernvbert", "ultravbert", "neomme"), _NOT_TEXT_ALONE),
+    "perceiver": _NOT_TEXT_ALONE,
+    **dict.fromkeys(("esm", "esmc"), "transformers: this model reads proteins"),
 }
 # Words of `layer_types` for layers whose attention is local, and global.
 _LOCAL, _GLOBAL = "sliding_attention", "full_attention"
@@ -286,7 +292,10 @@ def config_values(config: BertConfig, class_name: str) -> dict[str, Any]:
             value = words[value]
         _set_nested(values, theirs, value)
     for name, conversion in family.joint.items():
-        values |= conversion.write(getattr(config, name))
+        for key, value in conversion.write(getattr(config, name)).items():
+            _set_nested(values, key, value)
+    if "rope_scaling" in values:  # beside it, the library reads only the earlier key of the base
+        values["rope_theta"] = values.pop("rope_parameters")["rope_theta"]
     values |= family.selected_by
     for key, accepted in family.required.items():
         first, _, rest = key.partition("/")

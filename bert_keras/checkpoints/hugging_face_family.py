@@ -76,6 +76,36 @@ DEFAULTS: dict[str, Any] = {
 }
 
 
+# Dropout rates of encoders that are trained without.
+NO_DROPOUT = dict.fromkeys(("hidden_dropout_prob", "attention_probs_dropout_prob"), 0.0)
+# Names of these keys in configs that follow GPT-2's.
+GPT2_NAMES = {
+    "hidden_size": ("n_embd",),
+    "num_hidden_layers": ("n_layer",),
+    "num_attention_heads": ("n_head",),
+    "intermediate_size": ("n_inner",),
+    "max_position_embeddings": ("n_positions",),
+    "hidden_act": ("activation_function",),
+    "layer_norm_eps": ("layer_norm_epsilon",),
+    "hidden_dropout_prob": ("embd_pdrop", "resid_pdrop"),
+    "attention_probs_dropout_prob": ("attn_pdrop",),
+}
+# Keys of the library flash-attn, whose BERT is the beginning of several families: values that
+# compute what BERT computes, and keys that change no output.
+FLASH_ATTENTION: Mapping[str, tuple[Any, ...]] = {
+    **dict.fromkeys(("prenorm", "causal", "rotary_emb_interleaved", "use_rms_norm"), (False,)),
+    **dict.fromkeys(("parallel_block", "scale_attn_by_inverse_layer_idx"), (False,)),
+    **dict.fromkeys(("rotary_emb_scale_base", "rotary_scaling_factor"), (None,)),
+    "rotary_emb_fraction": (1.0,),
+    "scale_attn_weights": (True,),
+}
+FLASH_ATTENTION_IRRELEVANT = (
+    *("use_flash_attn", "fused_bias_fc", "fused_dropout_add_ln", "use_xentropy"),
+    *("dense_seq_output", "last_layer_subset", "pad_vocab_size_multiple"),
+    *("parallel_block_tied_norm", "reorder_and_upcast_attn", "summary_proj_to_labels"),
+)
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TaskFormat:
     """Facts about the files of one of our task classes.
