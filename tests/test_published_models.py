@@ -118,7 +118,7 @@ def test_a_published_config_is_that_of_its_family(name: str) -> None:
     assert fixed == dict(FAMILIES[config.family].fixed)
 
 
-# DeBERTa is published with the other names of its MLM head. UltraBERT's sizes are only in its files.
+# DeBERTa is published with the other names of its MLM head, and UltraBERT's sizes are in no code.
 _WITHOUT_PRESET = {"deberta", "deberta_v2", "ultrabert"}
 
 

@@ -90,20 +90,6 @@ GPT2_NAMES = {
     "hidden_dropout_prob": ("embd_pdrop", "resid_pdrop"),
     "attention_probs_dropout_prob": ("attn_pdrop",),
 }
-# Keys of the library flash-attn, whose BERT is the beginning of several families: values that
-# compute what BERT computes, and keys that change no output.
-FLASH_ATTENTION: Mapping[str, tuple[Any, ...]] = {
-    **dict.fromkeys(("prenorm", "causal", "rotary_emb_interleaved", "use_rms_norm"), (False,)),
-    **dict.fromkeys(("parallel_block", "scale_attn_by_inverse_layer_idx"), (False,)),
-    **dict.fromkeys(("rotary_emb_scale_base", "rotary_scaling_factor"), (None,)),
-    "rotary_emb_fraction": (1.0,),
-    "scale_attn_weights": (True,),
-}
-FLASH_ATTENTION_IRRELEVANT = (
-    *("use_flash_attn", "fused_bias_fc", "fused_dropout_add_ln", "use_xentropy"),
-    *("dense_seq_output", "last_layer_subset", "pad_vocab_size_multiple"),
-    *("parallel_block_tied_norm", "reorder_and_upcast_attn", "summary_proj_to_labels"),
-)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -340,6 +326,36 @@ class Family:
         """Our option `pooling` of a text classifier whose config does not state it."""
         stated = self.defaults.get(self.pooling or "", "cls")
         return next(ours for ours, theirs in self.poolings.items() if theirs == stated)
+
+
+# === Values of a config.json ===
+
+ABSENT: Any = object()  # a value that is not stated and has no default; it equals nothing else
+
+
+def stated_value(values: Mapping[str, Any], key: str, family: Family) -> Any:
+    """Return the value of a key, of its earlier names, or its default; `ABSENT` without them."""
+    for name in (key, *family.aliases.get(key, ())):
+        if (found := nested(values, name)) is not None:
+            return found
+    return family.defaults.get(key, ABSENT)
+
+
+def nested(values: Any, key: str) -> Any:
+    """Return the value of a key such as "rope_parameters/rope_theta"; None without it."""
+    for part in key.split("/"):
+        if not isinstance(values, Mapping) or part not in values:
+            return None
+        values = values[part]
+    return values
+
+
+def set_nested(values: dict[str, Any], key: str, value: Any) -> None:
+    """Set the value of a key such as "rope_parameters/rope_theta"."""
+    *parts, last = key.split("/")
+    for part in parts:
+        values = values.setdefault(part, {})
+    values[last] = value
 
 
 # === Rows that families share ===

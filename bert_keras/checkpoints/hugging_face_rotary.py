@@ -15,8 +15,6 @@ from bert_keras.checkpoints.hugging_face_family import (
     CONSTANTS,
     DEFAULTS,
     EMBEDDINGS,
-    FLASH_ATTENTION,
-    FLASH_ATTENTION_IRRELEVANT,
     GPT2_NAMES,
     NO_DROPOUT,
     Conversion,
@@ -45,6 +43,20 @@ _CONSTANTS = {
 _QUERY_KEY_VALUE = ("attention/query", "attention/key", "attention/value")
 # Activation of a gated layer in Nomic's first configs -> activation of its gate.
 _GATES = {"swiglu": "silu", "geglu": "gelu"}
+# Keys of the library flash-attn, whose BERT is the beginning of several families: values that
+# compute what BERT computes, and keys that change no output.
+_FLASH_ATTENTION: Mapping[str, tuple[Any, ...]] = {
+    **dict.fromkeys(("prenorm", "causal", "rotary_emb_interleaved", "use_rms_norm"), (False,)),
+    **dict.fromkeys(("parallel_block", "scale_attn_by_inverse_layer_idx"), (False,)),
+    **dict.fromkeys(("rotary_emb_scale_base", "rotary_scaling_factor"), (None,)),
+    "rotary_emb_fraction": (1.0,),
+    "scale_attn_weights": (True,),
+}
+_FLASH_ATTENTION_IRRELEVANT = (
+    *("use_flash_attn", "fused_bias_fc", "fused_dropout_add_ln", "use_xentropy"),
+    *("dense_seq_output", "last_layer_subset", "pad_vocab_size_multiple"),
+    *("parallel_block_tied_norm", "reorder_and_upcast_attn", "summary_proj_to_labels"),
+)
 _EXPERTS = ("num_experts", "moe_every_n_layers")
 _BIASES = ("qkv_proj_bias", "mlp_fc1_bias", "mlp_fc2_bias")
 
@@ -125,7 +137,7 @@ ROTARY_FAMILIES = {
         required={
             **dict.fromkeys(_EXPERTS, (0,)),
             **dict.fromkeys(_BIASES, (False,)),
-            **FLASH_ATTENTION,
+            **_FLASH_ATTENTION,
             **PLAIN_ROTATION,
             "activation_function": tuple(_GATES),
         },
@@ -135,7 +147,7 @@ ROTARY_FAMILIES = {
         )
         | {"rotary_scaling_factor": "Remove the key, and read no more than max_trained_positions"},
         irrelevant=(
-            *FLASH_ATTENTION_IRRELEVANT,
+            *_FLASH_ATTENTION_IRRELEVANT,
             *("max_trained_positions", "moe_top_k", "moe_normalize_expert_weights", "moe_impl"),
         ),
         has_own_code=True,

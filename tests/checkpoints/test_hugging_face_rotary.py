@@ -168,8 +168,7 @@ def test_gte_with_ntk_scaling(
     """Transformers has no such scaling of its own; here its table of functions gets one."""
     from transformers import modeling_rope_utils
 
-    functions = {**modeling_rope_utils.ROPE_INIT_FUNCTIONS, "ntk": _ntk}
-    monkeypatch.setattr("transformers.models.gte.modeling_gte.ROPE_INIT_FUNCTIONS", functions)
+    monkeypatch.setitem(modeling_rope_utils.ROPE_INIT_FUNCTIONS, "ntk", _ntk)
     scaling = {"rope_type": "ntk", "factor": 8.0, "rope_theta": 20_000.0}
     model = reference.hugging_face_model(transformers, "Model", "gte", rope_parameters=scaling)
     model.save_pretrained(tmp_path)
