@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -273,13 +273,17 @@ def hugging_face_model(transformers: Any, ending: str, family: str = "bert", **c
     `ending` is the end of the class name, such as "ForMaskedLM"; `family` is a key of
     `HUGGING_FACE`.
     """
-    import torch
-
     name, sizes = HUGGING_FACE[family]
     config = getattr(transformers, f"{name}Config")(
         attn_implementation="eager", **{**sizes, **changes}
     )
-    model = getattr(transformers, f"{name}{ending}")(config).eval()
+    return as_trained(getattr(transformers, f"{name}{ending}")(config).eval())
+
+
+def as_trained(model: Any) -> Any:
+    """Give a model of transformers random weights, as after a training, and return it."""
+    import torch
+
     generator = torch.Generator().manual_seed(0)
     with torch.no_grad():
         for parameter_name, parameter in model.named_parameters():
@@ -291,6 +295,19 @@ def hugging_face_model(transformers: Any, ending: str, family: str = "bert", **c
             is_scale = "norm" in layer and layer.endswith("weight")
             parameter.normal_(1.0 if is_scale else 0.0, deviation, generator=generator)
     return model
+
+
+def ntk_rates(config: Any, device: Any = None, **_: Any) -> tuple[Any, float]:
+    """Compute the rotary rates of Alibaba's code for GTE.
+
+    Transformers has no such function. It has the arguments of those in its ROPE_INIT_FUNCTIONS.
+    """
+    import torch
+
+    size = config.hidden_size // config.num_attention_heads
+    factor, base = config.rope_parameters["factor"], config.rope_parameters["rope_theta"]
+    powers = torch.arange(0, size, 2, device=device).float() / size
+    return 1.0 / (base * factor) ** powers / factor ** (2 / size), 1.0
 
 
 _KERAS_HUB_SIZES = {
@@ -443,8 +460,12 @@ def same_at_lengths(transformers: Any, family: str, class_name: str, folder: Pat
     more |= {} if family != "ultrabert" else {"sliding_window": 20, "num_hidden_layers": 4}
     model = hugging_face_model(transformers, ending, family, **{key: LONG[-1] + 8}, **more)
     model.save_pretrained(folder)
-    opened = load_checkpoint(folder)
-    for length in LONG:
+    same_at(load_checkpoint(folder), model, LONG)
+
+
+def same_at(opened: Any, model: Any, lengths: Iterable[int]) -> None:
+    """Assert that the outputs of the real tokens agree at some lengths; see `same_at_lengths`."""
+    for length in lengths:
         x = contracts.inputs_of(opened, length)
         x[features.PADDING_MASK][-1, ..., length * 3 // 4 :] = 0
         found, expected = contracts.numpy(opened(x)), hugging_face_outputs(model, x)

@@ -195,7 +195,10 @@ _EUROBERT = Family(
     },
     aliases={BASE: ("rope_theta",), "classifier_pooling": ("clf_pooling",)},
     required=PLAIN_ROTATION,
-    irrelevant=("pretraining_tp",),
+    irrelevant=(
+        *("pretraining_tp", "hidden_dropout"),
+        *("bos_token", "eos_token", "mask_token", "pad_token"),
+    ),
     has_own_code=True,
     head_size="head_dim",
     fixed=_LLAMA_FIXED,

@@ -151,16 +151,6 @@ def test_gte_as_code_of_a_folder_wrote_it(transformers: Any, tmp_path: Path) -> 
     contracts.assert_same_weights(load_checkpoint(tmp_path / "back"), opened)
 
 
-def _ntk(config: Any, device: Any = None, **_: Any) -> tuple[Any, float]:
-    """Compute the rates of Alibaba's code for GTE, in the form of transformers' functions."""
-    import torch
-
-    size = config.hidden_size // config.num_attention_heads
-    factor, base = config.rope_parameters["factor"], config.rope_parameters["rope_theta"]
-    powers = torch.arange(0, size, 2, device=device).float() / size
-    return 1.0 / (base * factor) ** powers / factor ** (2 / size), 1.0
-
-
 @pytest.mark.parametrize("spelling", ["rope_scaling", "rope_parameters"])
 def test_gte_with_ntk_scaling(
     spelling: str, transformers: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -168,7 +158,7 @@ def test_gte_with_ntk_scaling(
     """Transformers has no such scaling of its own; here its table of functions gets one."""
     from transformers import modeling_rope_utils
 
-    monkeypatch.setitem(modeling_rope_utils.ROPE_INIT_FUNCTIONS, "ntk", _ntk)
+    monkeypatch.setitem(modeling_rope_utils.ROPE_INIT_FUNCTIONS, "ntk", reference.ntk_rates)
     scaling = {"rope_type": "ntk", "factor": 8.0, "rope_theta": 20_000.0}
     model = reference.hugging_face_model(transformers, "Model", "gte", rope_parameters=scaling)
     model.save_pretrained(tmp_path)
