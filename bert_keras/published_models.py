@@ -16,7 +16,7 @@ _UNCASED, _CASED, _CHINESE, _MULTILINGUAL = 30_522, 28_996, 21_128, 119_547
 
 def _bert(vocab_size: int, num_layers: int, hidden_size: int, **values: Any) -> BertConfig:
     """Return a BERT config: heads of size 64, intermediate size four times the hidden size."""
-    sizes = {
+    sizes: dict[str, Any] = {
         "vocab_size": vocab_size,
         "num_layers": num_layers,
         "hidden_size": hidden_size,

@@ -261,13 +261,13 @@ def test_random_weights_are_asked_for_in_words(tmp_path: Path) -> None:
 @pytest.mark.usefixtures("no_hub")
 def test_a_new_head_without_weights_is_that_of_the_family(monkeypatch: pytest.MonkeyPatch) -> None:
     sizes = {"hidden_size": 8, "num_heads": 2, "intermediate_size": 8, "num_layers": 1}
-    small = {name: config.replace(**sizes, vocab_size=9) for name, config in PRESETS.items()}
-    monkeypatch.setattr("bert_keras.checkpoints.folders.PRESETS", small)
     activations = {
         "bert_base_cased": None,
         "roberta_base": "tanh",
         "distilbert_base_cased": "relu",
     }
+    small = {name: PRESETS[name].replace(**sizes, vocab_size=9) for name in activations}
+    monkeypatch.setattr("bert_keras.checkpoints.folders.PRESETS", small)
     for name, activation in activations.items():
         task = SequenceClassifier.from_preset(name, load_weights=False, labels=["a", "b", "c"])
         assert task.options["hidden_activation"] == activation

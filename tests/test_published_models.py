@@ -112,7 +112,7 @@ def test_all_parameters_are_those_of_transformers(name: str, transformers: Any) 
 
 @pytest.mark.parametrize("name", PRESETS)
 def test_a_published_config_is_that_of_its_family(name: str) -> None:
-    """What a file of the family cannot state has the value that is read from every file."""
+    """Values that no file of the family states are those that are read from every file."""
     config = PRESETS[name]
     fixed = {key: getattr(config, key) for key in FAMILIES[config.family].fixed}
     assert fixed == dict(FAMILIES[config.family].fixed)

@@ -450,5 +450,5 @@ def test_a_published_folder(
     reference.same_at(opened, theirs, (16, 200))
     for text in ("The newest towers", "wanted and unwanted [MASK] words", "größer 1,000"):
         assert ours.encode(text).ids == tokenizer(text)["input_ids"]
-    encoder = getattr(opened, "encoder", opened)
+    encoder: Any = getattr(opened, "encoder", opened)
     assert round_trips(encoder.config, "BertEncoder")
