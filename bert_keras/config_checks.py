@@ -61,6 +61,7 @@ _MAY_BE_NONE = ("window", "local_rotary_base")
 _RATES = ("dropout", "attention_dropout", "intermediate_dropout")
 _FRACTIONS = ("layer_norm_epsilon", "initializer_range")
 _BASES = ("rotary_base", "local_rotary_base")
+_SCALES = ("rotary_scale",)
 _MOST_BASE, _MOST_SCALE = 1e12, 1e6
 _FLAGS = (
     *("pooler", "position_norm", "norm_bias", "embedding_norm", "first_norm", "gated"),
@@ -90,7 +91,7 @@ def checked(name: str, value: Any) -> Any:
         return _number(name, value, 0.0, 1.0, inclusive=False)
     if name in _BASES:
         return _number(name, value, 1.0, _MOST_BASE, inclusive=False)
-    if name == "rotary_scale":
+    if name in _SCALES:
         return _number(name, value, 1.0, _MOST_SCALE, inclusive=True)
     if name in _FLAGS and not isinstance(value, bool):
         raise ValueError(f"`{name}` must be true or false. Received: {name}={value!r:.100}")
