@@ -30,7 +30,7 @@ _WIDE = 160  # width of a table in a file, in characters
 
 
 def print_checkpoint(opened: Checkpoint, console: Console | None = None) -> None:
-    """Print class, config and tensors of a checkpoint, and which tensors are missing or unused.
+    """Print family, config and tensors of a checkpoint, and which tensors are missing or unused.
 
     Args:
         opened: opened checkpoint.
@@ -44,6 +44,9 @@ def print_checkpoint(opened: Checkpoint, console: Console | None = None) -> None
         shapes = dict(source.shapes)
         config = opened.read_config(shapes, ())
         opened.check_sizes(config, source, (), only_there=True)
+    console.print(f"family: {config.family}", soft_wrap=True)
+    unusual = "; ".join(opened.unusual(config)) or "nothing"
+    console.print(f"unusual in it: {unusual}", soft_wrap=True)
     names = opened.names(class_name, config, shapes)
     model = load_opened(opened, load_weights=False)
     expected = {

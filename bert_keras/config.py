@@ -51,6 +51,8 @@ class BertConfig:
         rotary_values: whether rotary positions turn the values too (a choice of RoFormer).
         rotary_base: base of the rotation rates. The larger it is, the farther a head can look.
         local_rotary_base: the same for layers with a `window`; None for `rotary_base`.
+        rotary_scale: factor of NTK scaling, 1 for none: it multiplies the bases, and its power
+            2 / `head_size` divides the rates, in texts of any length (GTE; Su, 2023).
         position_buckets: number of buckets: of "buckets", or of each sign of "disentangled", where
             0 gives every distance a vector of its own.
         max_distance: distance from which on all have the last bucket or vector.
@@ -133,6 +135,7 @@ class BertConfig:
     key_bias: bool = True
     rotary_values: bool = False
     num_tasks: int = 0
+    rotary_scale: float = 1.0
 
     def __post_init__(self) -> None:
         """Fill in sizes that follow from others, and check every value."""
@@ -377,7 +380,7 @@ _LATER = (
     *("max_distance", "position_norm", "window", "global_every", "global_offset", "norm"),
     *("norm_bias", "embedding_norm", "first_norm", "gated", "num_key_value_heads"),
     *("attention_bias", "intermediate_bias", "output_bias", "intermediate_dropout"),
-    *("key_bias", "rotary_values", "num_tasks"),
+    *("key_bias", "rotary_values", "num_tasks", "rotary_scale"),
 )
 # Limit for all weights. The largest published BERT has 3.9 billion; a dry run may plan more.
 _MOST_WEIGHTS = 2**40

@@ -61,7 +61,8 @@ _MAY_BE_NONE = ("window", "local_rotary_base")
 _RATES = ("dropout", "attention_dropout", "intermediate_dropout")
 _FRACTIONS = ("layer_norm_epsilon", "initializer_range")
 _BASES = ("rotary_base", "local_rotary_base")
-_MOST_BASE = 1e12
+_SCALES = ("rotary_scale",)
+_MOST_BASE, _MOST_SCALE = 1e12, 1e6
 _FLAGS = (
     *("pooler", "position_norm", "norm_bias", "embedding_norm", "first_norm", "gated"),
     *("attention_bias", "key_bias", "intermediate_bias", "output_bias", "rotary_values"),
@@ -90,6 +91,8 @@ def checked(name: str, value: Any) -> Any:
         return _number(name, value, 0.0, 1.0, inclusive=False)
     if name in _BASES:
         return _number(name, value, 1.0, _MOST_BASE, inclusive=False)
+    if name in _SCALES:
+        return _number(name, value, 1.0, _MOST_SCALE, inclusive=True)
     if name in _FLAGS and not isinstance(value, bool):
         raise ValueError(f"`{name}` must be true or false. Received: {name}={value!r:.100}")
     if name in _CHOICES and (not isinstance(value, str) or value not in _CHOICES[name]):

@@ -53,6 +53,9 @@ VALUES = {
         rotary_base=500.0,
         rotary_values=True,
     ),
+    "rotary_scaled": TINY.replace(
+        attention_positions="rotary", position_embedding="none", rotary_scale=8.0
+    ),
     "alibi": TINY.replace(attention_positions="alibi", position_embedding="none"),
     "buckets": TINY.replace(attention_positions="buckets", position_buckets=8, max_distance=6),
     "disentangled": TINY.replace(

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -98,8 +99,9 @@ def _attend(
         base = config.rotary_base
         if config.is_local(layer) and config.local_rotary_base is not None:
             base = config.local_rotary_base
-        query, key = (_turned(each, base, positions) for each in (query, key))
-        value = _turned(value, base, positions) if config.rotary_values else value
+        turn = partial(_turned, base=base, positions=positions, scale=config.rotary_scale)
+        query, key = turn(query), turn(key)
+        value = turn(value) if config.rotary_values else value
     scores = np.einsum("BTNK,BSNK->BNTS", query, key)
     if config.has_relative_positions:
         scores = scores + _distance_scores(w, config, path, query, key)
@@ -120,13 +122,16 @@ def _attend(
     return _dense(w, f"{path}/output", context), probabilities
 
 
-def _turned(x: np.ndarray, base: float, positions: str) -> np.ndarray:
-    """Turn pairs of numbers by complex multiplication (Su et al., 2021, equation 13)."""
+def _turned(x: np.ndarray, base: float, positions: str, scale: float) -> np.ndarray:
+    """Turn pairs of numbers by complex multiplication (Su et al., 2021, equation 13).
+
+    NTK scaling is that of Su's page https://kexue.fm/archives/9706, equation 6.
+    """
     half = x.shape[-1] // 2
     pairs = x[..., :half] + 1j * x[..., half:]
     if positions == "rotary_interleaved":
         pairs = x[..., ::2] + 1j * x[..., 1::2]
-    rates = base ** (-np.arange(half) / half)
+    rates = (base * scale) ** (-np.arange(half) / half) * scale ** (-1 / half)
     turned = pairs * np.exp(1j * np.arange(x.shape[1])[:, None, None] * rates)
     if positions == "rotary_interleaved":
         return np.stack([turned.real, turned.imag], axis=-1).reshape(x.shape)
@@ -267,13 +272,17 @@ def hugging_face_model(transformers: Any, ending: str, family: str = "bert", **c
     `ending` is the end of the class name, such as "ForMaskedLM"; `family` is a key of
     `HUGGING_FACE`.
     """
-    import torch
-
     name, sizes = HUGGING_FACE[family]
     config = getattr(transformers, f"{name}Config")(
         attn_implementation="eager", **{**sizes, **changes}
     )
-    model = getattr(transformers, f"{name}{ending}")(config).eval()
+    return as_trained(getattr(transformers, f"{name}{ending}")(config).eval())
+
+
+def as_trained(model: Any) -> Any:
+    """Give a model of transformers random weights, as after a training, and return it."""
+    import torch
+
     generator = torch.Generator().manual_seed(0)
     with torch.no_grad():
         for parameter_name, parameter in model.named_parameters():
@@ -285,6 +294,19 @@ def hugging_face_model(transformers: Any, ending: str, family: str = "bert", **c
             is_scale = "norm" in layer and layer.endswith("weight")
             parameter.normal_(1.0 if is_scale else 0.0, deviation, generator=generator)
     return model
+
+
+def ntk_rates(config: Any, device: Any = None, **_: Any) -> tuple[Any, float]:
+    """Compute the rotary rates of Alibaba's code for GTE.
+
+    Transformers has no such function. It has the arguments of those in its ROPE_INIT_FUNCTIONS.
+    """
+    import torch
+
+    size = config.hidden_size // config.num_attention_heads
+    factor, base = config.rope_parameters["factor"], config.rope_parameters["rope_theta"]
+    powers = torch.arange(0, size, 2, device=device).float() / size
+    return 1.0 / (base * factor) ** powers / factor ** (2 / size), 1.0
 
 
 _KERAS_HUB_SIZES = {
@@ -419,6 +441,35 @@ def _of_tokens(outputs: Mapping[str, Any], mask: np.ndarray) -> dict[str, Any]:
         else without_padding(value)
         for name, value in outputs.items()
     }
+
+
+# Outputs with an axis of tokens: those of padding are not compared.
+_OF_TOKENS = (features.SEQUENCE_OUTPUT, features.TAGS, features.START, features.END, features.RTD)
+
+
+def same_at(opened: Any, model: Any, lengths: Iterable[int]) -> None:
+    """Assert that the outputs of the real tokens agree at some lengths, with padding.
+
+    The last quarter of the last row is padding.
+    """
+    config = getattr(opened, "encoder", opened).config
+    for length in lengths:
+        x = contracts.inputs_of(opened, length)
+        mask = x[features.PADDING_MASK]
+        mask[-1, ..., length * 3 // 4 :] = 0
+        if config.position_offset:  # transformers counts the positions by the ids
+            x[features.TOKEN_IDS][mask == 0] = config.position_offset - 1
+        found, expected = contracts.numpy(opened(x)), hugging_face_outputs(model, x)
+        assert found.keys() <= expected.keys()
+        for name, values in found.items():
+            real = mask == 1 if name in _OF_TOKENS else ...
+            assert_close(values[real], expected[name][real], name, length)
+
+
+def assert_close(found: np.ndarray, expected: np.ndarray, *about: Any) -> None:
+    """Assert a difference below the tolerance, a share of the largest output if that is above 1."""
+    worst, largest = np.abs(found - expected).max(), max(1.0, np.abs(expected).max())
+    assert worst < TOLERANCE * largest, (*about, worst, largest)
 
 
 def _tuple(value: Any) -> tuple[Any, ...]:

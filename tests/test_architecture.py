@@ -48,7 +48,8 @@ FLOORS = {
     "task_names": Floor(),
     "saved_model_loading": Floor((), (), ("tensorflow",)),
     "features": Floor(),
-    "presets": Floor(("config",), (), ("huggingface_hub",)),
+    "published_models": Floor(("config",)),
+    "presets": Floor(("published_models",), (), ("huggingface_hub",)),
     "kernels": Floor((), ("keras",)),
     "layers": Floor(
         ("kernels", "saved_model_loading"), ("keras", "numpy"), ("tensorflow", "tensorflow_text")
@@ -153,7 +154,7 @@ PEERS = (
 )
 
 MOST_LINES, MOST_LINES_OF_TESTS_AND_TABLES = 400, 500
-TABLES = ("bert_keras/presets.py", "bert_keras/checkpoints/hugging_face_names.py")
+TABLES = ("bert_keras/checkpoints/hugging_face_names.py",)
 
 # Importing the library loads none of these, but for what its Keras backend loads by itself.
 HEAVY = (
@@ -385,7 +386,7 @@ def test_every_file_is_one_sitting() -> None:
 def test_the_house_keeps_its_size() -> None:
     """Something new joins a file of its subject, or takes the place of another file."""
     programs = set(sources(f"{LIBRARY}/training", "training"))
-    assert len(set(sources(LIBRARY)) - programs) <= 258
+    assert len(set(sources(LIBRARY)) - programs) <= 259
     assert len([path for path in programs if "recipes" not in path.parts]) <= 54
     assert len(sources("benchmarks")) <= 38
 

@@ -47,6 +47,19 @@ def test_a_checkpoint_is_described(saved: Path, console: Console) -> None:
     assert f"{load_checkpoint(saved).count_params():,}" in text
     assert "missing" not in text
     assert "not used" not in text
+    assert text.splitlines()[:2] == ["family: bert", "unusual in it: nothing"]
+
+
+def test_what_is_unusual_is_named(tmp_path: Path, console: Console) -> None:
+    """The lines are whole, however narrow the console is."""
+    config = TINY.replace(norm="rms", position_embedding="relative_key")
+    save_checkpoint(BertEncoder(config), tmp_path / "encoder")
+    console.width = 30
+    report.print_checkpoint(open_checkpoint(tmp_path / "encoder"), console)
+    assert _text(console).splitlines()[1] == (
+        "unusual in it: position_embedding='relative_key' (usual: 'absolute'); norm='rms' "
+        "(usual: 'layer'); norm_bias=False (usual: True)"
+    )
 
 
 def test_equal_models_have_no_difference(saved: Path, console: Console) -> None:

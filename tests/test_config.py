@@ -38,6 +38,7 @@ _BAD: list[tuple[str, tuple[Any, ...], str]] = [
     ("norm", ("batch", None), "one of layer, rms"),
     ("rotary_base", (1.0, -1, 1e12, float("nan"), None), r"number in \(1, 1e\+12\)"),
     ("local_rotary_base", (0, True, "1e4"), r"number in \(1, 1e\+12\)"),
+    ("rotary_scale", (0.5, 1e6, True, "2", None), r"number in \[1, 1e\+06\)"),
     ("position_buckets", (-1, 1.5, False, None), "integer of at least 0"),
     ("max_distance", (*_COUNTS, None), "integer of at least 1"),
     ("window", (-1, 1.5, True), "integer of at least 0"),

@@ -14,6 +14,7 @@ def test_every_rule_is_of_a_value_of_the_config() -> None:
     names = {field.name for field in dataclasses.fields(BertConfig)}
     rules = (MOST, config_checks._CHOICES, config_checks._FLAGS, config_checks._RATES)
     more = (config_checks._FRACTIONS, config_checks._BASES, config_checks._MAY_BE_NONE)
+    more = (*more, config_checks._SCALES)
     assert set().union(*rules, *more, config_checks._MAY_BE_ZERO) <= names
     assert names - set().union(*rules, *more) == {"pruned_heads"}
 

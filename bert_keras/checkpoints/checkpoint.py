@@ -18,6 +18,7 @@ from bert_keras.checkpoints import (
     new_heads,
     streaming,
     tensors,
+    unusual_values,
 )
 from bert_keras.checkpoints.name_mapping import NameMap, TensorSpec, begins
 from bert_keras.config import BertConfig
@@ -93,6 +94,14 @@ class Checkpoint(abc.ABC):
         self, class_name: str, config: BertConfig, shapes: Shapes
     ) -> tuple[dict[str, Any], Path]:
         """Return saved constructor options of a class (such as `labels`) and the file of them."""
+
+    def unusual(self, config: BertConfig) -> list[str]:
+        """Describe what the published models of the family do not have.
+
+        Args:
+            config: config that `read_config` returned.
+        """
+        return unusual_values.of_config(config)
 
     @abc.abstractmethod
     def names(self, class_name: str, config: BertConfig, shapes: Shapes) -> NameMap:

@@ -10,8 +10,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from bert_keras.checkpoints.hugging_face_config import config_values, round_trips, stated_value
-from bert_keras.checkpoints.hugging_face_family import OF_ENCODER, Family, task_format
+from bert_keras.checkpoints.hugging_face_config import config_values, round_trips
+from bert_keras.checkpoints.hugging_face_family import (
+    OF_ENCODER,
+    Family,
+    stated_value,
+    task_format,
+)
 from bert_keras.checkpoints.hugging_face_names import FAMILIES, NATIVE
 from bert_keras.config import BertConfig
 from bert_keras.errors import ArtifactError

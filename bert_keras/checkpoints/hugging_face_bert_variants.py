@@ -19,6 +19,7 @@ from bert_keras.checkpoints.hugging_face_family import (
     DEEP_LABEL,
     DEFAULTS,
     EMBEDDINGS,
+    NO_DROPOUT,
     OF_ENCODER,
     PREDICTIONS,
     SECOND_NAMES,
@@ -101,7 +102,8 @@ BERT_VARIANTS = {
             "embedding_size": "embedding_size",
             "rotary_values": "rotary_value",
         },
-        defaults={**DEFAULTS, "rotary_value": False},
+        # A published config states no positions.
+        defaults={**DEFAULTS, "rotary_value": False, "max_position_embeddings": 1536},
         fixed={
             "pooler": False,
             "position_embedding": "none",
@@ -131,8 +133,7 @@ BERT_VARIANTS = {
         sizes={**SIZES, "embedding_size": "input_embedding_size"},
         defaults={
             **DEFAULTS,
-            "hidden_dropout_prob": 0.0,
-            "attention_probs_dropout_prob": 0.0,
+            **NO_DROPOUT,
             "output_embedding_size": 1664,
             "tie_word_embeddings": False,
         },

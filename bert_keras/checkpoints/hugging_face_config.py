@@ -8,7 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from bert_keras.checkpoints import hugging_face_names
-from bert_keras.checkpoints.hugging_face_family import Family
+from bert_keras.checkpoints.hugging_face_family import (
+    ABSENT,
+    Family,
+    nested,
+    set_nested,
+    stated_value,
+)
 from bert_keras.checkpoints.hugging_face_names import FAMILIES
 from bert_keras.checkpoints.tensors import Tensors
 from bert_keras.config import BertConfig
@@ -27,19 +33,24 @@ _ACTIVATIONS = {
 }
 _SMALL = "a small BERT or DistilBERT"
 _LONG = "ModernBERT, which reads texts of 8,192 tokens"
-# `model_type` of encoders that this package does not compute -> what to use instead.
+_NOT_TEXT_ALONE = "transformers: this model reads more than text"
+# `model_type` of models that this package does not compute -> what to use instead.
 _INSTEAD = {
     "neobert": "ModernBERT or EuroBERT, whose blocks are of the same kind",
     **dict.fromkeys(("mobilebert", "squeezebert", "nystromformer", "ibert"), _SMALL),
-    **dict.fromkeys(("longformer", "big_bird"), _LONG),
+    **dict.fromkeys(("longformer", "big_bird", "reformer", "mra", "yoso"), _LONG),
     **dict.fromkeys(("convbert", "funnel", "fnet"), "ELECTRA of about the same size"),
-    "luke": "RoBERTa",
-    "xmod": "XLM-RoBERTa",
+    **dict.fromkeys(("luke", "xlnet", "bart", "mvp"), "RoBERTa"),
+    **dict.fromkeys(("xmod", "xlm", "mbart", "canine"), "XLM-RoBERTa"),
+    "flaubert": "CamemBERT, which is French too",
+    "roc_bert": "a Chinese BERT or ERNIE",
+    **dict.fromkeys(("layoutlm", "tapas", "modernvbert", "ultravbert", "neomme"), _NOT_TEXT_ALONE),
+    "perceiver": _NOT_TEXT_ALONE,
+    **dict.fromkeys(("esm", "esmc"), "transformers: this model reads proteins"),
 }
 # Words of `layer_types` for layers whose attention is local, and global.
 _LOCAL, _GLOBAL = "sliding_attention", "full_attention"
 _EVERY, _USUAL = "global_attn_every_n_layers", 3  # of so many layers one is global
-_ABSENT: Any = object()
 
 
 def family_of(values: Mapping[str, Any], path: Path) -> str:
@@ -106,14 +117,14 @@ def read_config(values: Mapping[str, Any], path: Path, *, pooler: bool) -> BertC
     counts = {
         theirs
         for ours, theirs in keys.items()
-        if ours in MOST and family.defaults.get(theirs, _ABSENT) is not None
+        if ours in MOST and family.defaults.get(theirs, ABSENT) is not None
     }
     absent = {key for key in counts if key in values and values[key] is None}
-    absent |= {key for key in family.sizes.values() if stated[key] is _ABSENT}
+    absent |= {key for key in family.sizes.values() if stated[key] is ABSENT}
     if absent:
         named = (f"{key} (null)" if key in values else key for key in sorted(absent))
         raise ArtifactError(f"{path}: missing: {', '.join(named)}. Add the values of the model.")
-    ours = {ours: stated[theirs] for ours, theirs in keys.items() if stated[theirs] is not _ABSENT}
+    ours = {ours: stated[theirs] for ours, theirs in keys.items() if stated[theirs] is not ABSENT}
     for key, conversion in family.conversions.items():
         ours[key] = conversion.read(ours[key])
     ours |= _joint_values(values, family, path)
@@ -174,32 +185,11 @@ def _joint_values(values: Mapping[str, Any], family: Family, path: Path) -> dict
     return found
 
 
-def stated_value(values: Mapping[str, Any], key: str, family: Family) -> Any:
-    """Return the value of a key, of its earlier names, or its default.
-
-    Without any of them the result is an object that equals nothing else.
-    """
-    for name in (key, *family.aliases.get(key, ())):
-        found = _nested(values, name)
-        if found is not _ABSENT and found is not None:
-            return found
-    return family.defaults.get(key, _ABSENT)
-
-
-def _nested(values: Any, key: str) -> Any:
-    """Return the value of a key such as "rope_parameters/rope_theta"; `_ABSENT` without it."""
-    for part in key.split("/"):
-        if not isinstance(values, Mapping) or part not in values:
-            return _ABSENT
-        values = values[part]
-    return values
-
-
 def _require(values: Mapping[str, Any], family: Family, path: Path) -> None:
     """Raise `ArtifactError` for a value that this package does not compute."""
     for key, accepted in family.required.items():
-        found = _nested(values, key)
-        if found is _ABSENT or found is None:
+        found = nested(values, key)
+        if found is None:
             continue
         if not any(found is value or found == value for value in accepted):
             advice = f". {family.advice[key]}" if key in family.advice else ""
@@ -284,14 +274,17 @@ def config_values(config: BertConfig, class_name: str) -> dict[str, Any]:
         if ours == "activation":
             words = {ours: theirs for theirs, ours in reversed(_ACTIVATIONS.items())}
             value = words[value]
-        _set_nested(values, theirs, value)
+        set_nested(values, theirs, value)
     for name, conversion in family.joint.items():
-        values |= conversion.write(getattr(config, name))
+        for key, value in conversion.write(getattr(config, name)).items():
+            set_nested(values, key, value)
+    if "rope_scaling" in values:  # beside it, the library reads only the earlier key of the base
+        values["rope_theta"] = values.pop("rope_parameters")["rope_theta"]
     values |= family.selected_by
     for key, accepted in family.required.items():
         first, _, rest = key.partition("/")
         if rest and first in values:  # such as the kind of rotary positions
-            _set_nested(values, key, accepted[0])
+            set_nested(values, key, accepted[0])
     if family.has_layer_types:
         values["layer_types"] = [
             _LOCAL if config.is_local(layer) else _GLOBAL for layer in range(config.num_layers)
@@ -306,14 +299,6 @@ def config_values(config: BertConfig, class_name: str) -> dict[str, Any]:
         values["max_position_embeddings"] += config.position_offset
     classes = {"architectures": [family.classes.get(class_name)]}
     return {**classes, "model_type": family.model_types[0], **values}
-
-
-def _set_nested(values: dict[str, Any], key: str, value: Any) -> None:
-    """Set the value of a key such as "rope_parameters/rope_theta"."""
-    *parts, last = key.split("/")
-    for part in parts:
-        values = values.setdefault(part, {})
-    values[last] = value
 
 
 def round_trips(config: BertConfig, class_name: str) -> bool:

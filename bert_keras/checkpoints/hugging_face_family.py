@@ -76,6 +76,22 @@ DEFAULTS: dict[str, Any] = {
 }
 
 
+# Dropout rates of encoders that are trained without.
+NO_DROPOUT = dict.fromkeys(("hidden_dropout_prob", "attention_probs_dropout_prob"), 0.0)
+# Names of these keys in configs that follow GPT-2's.
+GPT2_NAMES = {
+    "hidden_size": ("n_embd",),
+    "num_hidden_layers": ("n_layer",),
+    "num_attention_heads": ("n_head",),
+    "intermediate_size": ("n_inner",),
+    "max_position_embeddings": ("n_positions",),
+    "hidden_act": ("activation_function",),
+    "layer_norm_eps": ("layer_norm_epsilon",),
+    "hidden_dropout_prob": ("embd_pdrop", "resid_pdrop"),
+    "attention_probs_dropout_prob": ("attn_pdrop",),
+}
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TaskFormat:
     """Facts about the files of one of our task classes.
@@ -310,6 +326,36 @@ class Family:
         """Our option `pooling` of a text classifier whose config does not state it."""
         stated = self.defaults.get(self.pooling or "", "cls")
         return next(ours for ours, theirs in self.poolings.items() if theirs == stated)
+
+
+# === Values of a config.json ===
+
+ABSENT: Any = object()  # a value that is not stated and has no default; it equals nothing else
+
+
+def stated_value(values: Mapping[str, Any], key: str, family: Family) -> Any:
+    """Return the value of a key, of its earlier names, or its default; `ABSENT` without them."""
+    for name in (key, *family.aliases.get(key, ())):
+        if (found := nested(values, name)) is not None:
+            return found
+    return family.defaults.get(key, ABSENT)
+
+
+def nested(values: Any, key: str) -> Any:
+    """Return the value of a key such as "rope_parameters/rope_theta"; None without it."""
+    for part in key.split("/"):
+        if not isinstance(values, Mapping) or part not in values:
+            return None
+        values = values[part]
+    return values
+
+
+def set_nested(values: dict[str, Any], key: str, value: Any) -> None:
+    """Set the value of a key such as "rope_parameters/rope_theta"."""
+    *parts, last = key.split("/")
+    for part in parts:
+        values = values.setdefault(part, {})
+    values[last] = value
 
 
 # === Rows that families share ===

@@ -22,6 +22,7 @@ from bert_keras.checkpoints import (
     new_heads,
     sentence_transformers,
     tensors,
+    unusual_values,
     weight_files,
     wrapped_names,
 )
@@ -201,6 +202,11 @@ class Folder(Checkpoint):
         pooler = f"{self._theirs.encoder.get('pooler/dense')}.weight"
         has_pooler = any(name.endswith(pooler) for name in shapes) or "pooler" in allow_missing
         return read_config(self._complete_values, self._transformer / CONFIG, pooler=has_pooler)
+
+    def unusual(self, config: BertConfig) -> list[str]:
+        """Describe what the published models do not have, in the config and in config.json."""
+        more = unusual_values.of_hugging_face(self.values, self._theirs) if self.values else []
+        return [*super().unusual(config), *more]
 
     def saved_options(
         self, class_name: str, config: BertConfig, shapes: Shapes

@@ -19,6 +19,7 @@ from bert_keras.checkpoints.hugging_face_family import (
     DEEP_LABEL,
     DEFAULTS,
     EMBEDDINGS,
+    NO_DROPOUT,
     PREDICTIONS,
     SECOND_NAMES,
     SINUSOIDAL,
@@ -144,9 +145,8 @@ FAMILIES = {
         constants={**CONSTANTS, "num_unique_layers": "num_hidden_groups"},
         defaults={
             **DEFAULTS,
+            **NO_DROPOUT,
             "hidden_act": "gelu_new",
-            "hidden_dropout_prob": 0.0,
-            "attention_probs_dropout_prob": 0.0,
             "num_hidden_groups": 1,
         },
         redundant=(

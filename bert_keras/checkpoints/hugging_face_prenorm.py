@@ -33,9 +33,28 @@ _PLAIN_BY_LAYER = {
     "rope_parameters/full_attention/rope_type": PLAIN,
     "rope_parameters/sliding_attention/rope_type": PLAIN,
 }
+# One key has the biases of both layers.
+_BIASES = {
+    "attention_bias": "attention_bias",
+    **dict.fromkeys(("intermediate_bias", "output_bias"), "mlp_bias"),
+}
+_NO_BIASES = dict.fromkeys(_BIASES.values(), False)
+_PRE_NORM = {**ROTARY, "num_segments": 0, "pooler": False, "block": "pre_norm", "gated": True}
+# Keys of ModernBERT's published configs that its class does not read, or that only training needs.
+_IRRELEVANT = (
+    *("layer_norm_eps", "position_embedding_type", "initializer_cutoff_factor"),
+    *("deterministic_flash_attn", "reference_compile", "repad_logits_with_grad"),
+    *("sparse_prediction", "sparse_pred_ignore_index"),
+)
 # Heads of ModernBERT. All have the same hidden layer.
 _CLASSIFYING = ("SequenceClassifier", "TokenClassifier", "QuestionAnswerer", "MultipleChoice")
 _OUTPUTS = ("label", "tags", "span", "choice")
+_HEADS = {
+    **{f"{head}/dense": "head.dense" for head in ("mlm", *_OUTPUTS)},
+    **{f"{head}/layer_norm": "head.norm" for head in ("mlm", *_OUTPUTS)},
+    **{f"{head}/output": "classifier" for head in _OUTPUTS},
+    "mlm": "decoder",
+}
 
 
 def _half(window: Any) -> Any:
@@ -48,31 +67,27 @@ def _twice(window: Any) -> Any:
     return 2 * window if type(window) is int else window
 
 
+_MODERNBERT_ENCODER = {
+    "embeddings/token": "embeddings.tok_embeddings",
+    "embeddings/layer_norm": "embeddings.norm",
+    **block(
+        "layers.#",
+        {
+            "attention_layer_norm": "attn_norm",
+            **fused("attn.Wqkv", "attention/query", "attention/key", "attention/value"),
+            "attention/output": "attn.Wo",
+            "feedforward_layer_norm": "mlp_norm",
+            **fused("mlp.Wi", "feedforward/gate", "feedforward/intermediate"),
+            "feedforward/output": "mlp.Wo",
+        },
+    ),
+    "final_norm": "final_norm",
+}
 _MODERNBERT = Family(
     model_types=("modernbert",),
     prefix="model.",
-    encoder={
-        "embeddings/token": "embeddings.tok_embeddings",
-        "embeddings/layer_norm": "embeddings.norm",
-        **block(
-            "layers.#",
-            {
-                "attention_layer_norm": "attn_norm",
-                **fused("attn.Wqkv", "attention/query", "attention/key", "attention/value"),
-                "attention/output": "attn.Wo",
-                "feedforward_layer_norm": "mlp_norm",
-                **fused("mlp.Wi", "feedforward/gate", "feedforward/intermediate"),
-                "feedforward/output": "mlp.Wo",
-            },
-        ),
-        "final_norm": "final_norm",
-    },
-    heads={
-        **{f"{head}/dense": "head.dense" for head in ("mlm", *_OUTPUTS)},
-        **{f"{head}/layer_norm": "head.norm" for head in ("mlm", *_OUTPUTS)},
-        **{f"{head}/output": "classifier" for head in _OUTPUTS},
-        "mlm": "decoder",
-    },
+    encoder=_MODERNBERT_ENCODER,
+    heads=_HEADS,
     classes=classes_of("ModernBert"),
     constants={
         "activation": "hidden_activation",
@@ -82,27 +97,26 @@ _MODERNBERT = Family(
         "attention_dropout": "attention_dropout",
         "intermediate_dropout": "mlp_dropout",
         "initializer_range": "initializer_range",
-        "attention_bias": "attention_bias",
-        "intermediate_bias": "mlp_bias",
-        "output_bias": "mlp_bias",
+        **_BIASES,
         "window": "local_attention",
         **_BASES,
     },
     defaults={
         "hidden_activation": "gelu",
         "norm_eps": 1e-5,
-        **dict.fromkeys(("norm_bias", "attention_bias", "mlp_bias"), False),
+        "norm_bias": False,
+        **_NO_BIASES,
         **dict.fromkeys(("embedding_dropout", "attention_dropout", "mlp_dropout"), 0.0),
         "initializer_range": 0.02,
         "local_attention": 128,
-        "rope_parameters/full_attention/rope_theta": 160_000.0,
-        "rope_parameters/sliding_attention/rope_theta": 10_000.0,
+        _BASES["rotary_base"]: 160_000.0,
+        _BASES["local_rotary_base"]: 10_000.0,
         "classifier_pooling": "cls",
     },
     conversions={"window": Conversion(_half, _twice)},
     aliases={
-        "rope_parameters/full_attention/rope_theta": ("global_rope_theta",),
-        "rope_parameters/sliding_attention/rope_theta": ("local_rope_theta",),
+        _BASES["rotary_base"]: ("global_rope_theta",),
+        _BASES["local_rotary_base"]: ("local_rope_theta",),
     },
     required={
         **_PLAIN_BY_LAYER,
@@ -110,12 +124,8 @@ _MODERNBERT = Family(
         "classifier_bias": (False,),
         "classifier_activation": ("gelu",),
     },
-    irrelevant=(
-        *("deterministic_flash_attn", "reference_compile", "repad_logits_with_grad"),
-        *("sparse_prediction", "sparse_pred_ignore_index", "initializer_cutoff_factor"),
-    ),
-    fixed={**ROTARY, "num_segments": 0, "pooler": False, "block": "pre_norm"}
-    | {"first_norm": False, "gated": True},
+    irrelevant=_IRRELEVANT,
+    fixed={**_PRE_NORM, "first_norm": False},
     has_layer_types=True,
     pad_token_id=50_283,
     redundant=("decoder.weight",),
@@ -154,29 +164,17 @@ _LLAMA_CONSTANTS = {
     "layer_norm_epsilon": "rms_norm_eps",
     "attention_dropout": "attention_dropout",
     "initializer_range": "initializer_range",
-    "attention_bias": "attention_bias",
-    "intermediate_bias": "mlp_bias",
-    "output_bias": "mlp_bias",
+    **_BIASES,
 }
 _LLAMA_DEFAULTS = {
     "num_key_value_heads": None,
     "hidden_act": "silu",
     "attention_dropout": 0.0,
     "initializer_range": 0.02,
-    "attention_bias": False,
-    "mlp_bias": False,
+    **_NO_BIASES,
     "tie_word_embeddings": False,
 }
-_LLAMA_FIXED = {
-    **ROTARY,
-    "num_segments": 0,
-    "pooler": False,
-    "block": "pre_norm",
-    "norm": "rms",
-    "embedding_norm": False,
-    "gated": True,
-    "dropout": 0.0,
-}
+_LLAMA_FIXED = {**_PRE_NORM, "norm": "rms", "embedding_norm": False, "dropout": 0.0}
 _EUROBERT = Family(
     model_types=("eurobert",),
     prefix="model.",
@@ -197,7 +195,10 @@ _EUROBERT = Family(
     },
     aliases={BASE: ("rope_theta",), "classifier_pooling": ("clf_pooling",)},
     required=PLAIN_ROTATION,
-    irrelevant=("pretraining_tp",),
+    irrelevant=(
+        *("pretraining_tp", "hidden_dropout"),
+        *("bos_token", "eos_token", "mask_token", "pad_token"),
+    ),
     has_own_code=True,
     head_size="head_dim",
     fixed=_LLAMA_FIXED,

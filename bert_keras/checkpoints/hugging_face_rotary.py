@@ -15,8 +15,11 @@ from bert_keras.checkpoints.hugging_face_family import (
     CONSTANTS,
     DEFAULTS,
     EMBEDDINGS,
+    GPT2_NAMES,
+    NO_DROPOUT,
     Conversion,
     Family,
+    JointConversion,
     block,
     classes_of,
     fused,
@@ -24,8 +27,9 @@ from bert_keras.checkpoints.hugging_face_family import (
 
 ROTARY = {"position_embedding": "none", "attention_positions": "rotary"}
 BASE = "rope_parameters/rope_theta"
-# Rotary positions whose rates do not depend on the length of a text.
-PLAIN = ("default",)
+# Rotary positions whose rates are the plain ones. "dynamic" scaling changes them only in texts of
+# more than `max_position_embeddings` tokens, which an encoder refuses.
+PLAIN = ("default", "dynamic")
 PLAIN_ROTATION: Mapping[str, tuple[Any, ...]] = dict.fromkeys(
     ("rope_parameters/rope_type", "rope_scaling/rope_type", "rope_scaling/type"), PLAIN
 )
@@ -39,10 +43,51 @@ _CONSTANTS = {
 _QUERY_KEY_VALUE = ("attention/query", "attention/key", "attention/value")
 # Activation of a gated layer in Nomic's first configs -> activation of its gate.
 _GATES = {"swiglu": "silu", "geglu": "gelu"}
-_NOT_IN_NOMIC = (
-    *("prenorm", "causal", "rotary_emb_interleaved", "use_rms_norm", "parallel_block"),
-    *("qkv_proj_bias", "mlp_fc1_bias", "mlp_fc2_bias", "scale_attn_by_inverse_layer_idx"),
+# Keys of the library flash-attn, whose BERT is the beginning of several families: values that
+# compute what BERT computes, and keys that change no output.
+_FLASH_ATTENTION: Mapping[str, tuple[Any, ...]] = {
+    **dict.fromkeys(("prenorm", "causal", "rotary_emb_interleaved", "use_rms_norm"), (False,)),
+    **dict.fromkeys(("parallel_block", "scale_attn_by_inverse_layer_idx"), (False,)),
+    **dict.fromkeys(("rotary_emb_scale_base", "rotary_scaling_factor"), (None,)),
+    "rotary_emb_fraction": (1.0,),
+    "scale_attn_weights": (True,),
+}
+_FLASH_ATTENTION_IRRELEVANT = (
+    *("use_flash_attn", "fused_bias_fc", "fused_dropout_add_ln", "use_xentropy"),
+    *("dense_seq_output", "last_layer_subset", "pad_vocab_size_multiple"),
+    *("parallel_block_tied_norm", "reorder_and_upcast_attn", "summary_proj_to_labels"),
 )
+_EXPERTS = ("num_experts", "moe_every_n_layers")
+_BIASES = ("qkv_proj_bias", "mlp_fc1_bias", "mlp_fc2_bias")
+
+
+def _read_scale(kind: Any, factor: Any, mixed: Any) -> Any:
+    """Return the factor of NTK scaling, 1 for none; None for scaling that is not computed."""
+    if kind in PLAIN:
+        return 1.0
+    return factor if kind == "ntk" and mixed is None else None
+
+
+def _write_scale(scale: float) -> dict[str, Any]:
+    """Return the config values of NTK scaling."""
+    if scale == 1:
+        return {"rope_parameters/rope_type": PLAIN[0]}
+    return {"rope_scaling/type": "ntk", "rope_scaling/factor": scale}
+
+
+# Scaling of the code that Alibaba published with GTE. The library of Hugging Face has none of it.
+_SCALE = JointConversion(
+    ("rope_scaling/type", "rope_scaling/factor", "rope_scaling/mixed_b"),
+    _read_scale,
+    _write_scale,
+    'no scaling, or "ntk" scaling without mixed_b',
+)
+_SCALE_ALIASES = {
+    "rope_scaling/type": ("rope_scaling/rope_type", "rope_parameters/rope_type"),
+    "rope_scaling/factor": ("rope_parameters/factor",),
+    "rope_scaling/mixed_b": ("rope_parameters/mixed_b",),
+}
+_NO_SCALE = dict(zip(_SCALE.keys, (PLAIN[0], None, None), strict=True))
 
 
 def without(name: str, *absent: str) -> dict[str, str]:
@@ -81,45 +126,29 @@ ROTARY_FAMILIES = {
         constants=_CONSTANTS,
         defaults={
             **DEFAULTS,
+            **NO_DROPOUT,
             "hidden_act": "silu",
-            "hidden_dropout_prob": 0.0,
-            "attention_probs_dropout_prob": 0.0,
             BASE: 1000.0,
         },
         conversions={
             "activation": Conversion(lambda name: _GATES.get(name, name), lambda name: name)
         },
-        aliases={
-            "hidden_size": ("n_embd",),
-            "num_hidden_layers": ("n_layer",),
-            "num_attention_heads": ("n_head",),
-            "intermediate_size": ("n_inner",),
-            "max_position_embeddings": ("n_positions",),
-            "hidden_act": ("activation_function",),
-            "layer_norm_eps": ("layer_norm_epsilon",),
-            "hidden_dropout_prob": ("embd_pdrop", "resid_pdrop"),
-            "attention_probs_dropout_prob": ("attn_pdrop",),
-            BASE: ("rope_theta", "rotary_emb_base"),
-        },
+        aliases={**GPT2_NAMES, BASE: ("rope_theta", "rotary_emb_base")},
         required={
-            **dict.fromkeys(("num_experts", "moe_every_n_layers"), (0,)),
-            **dict.fromkeys(_NOT_IN_NOMIC, (False,)),
-            **dict.fromkeys(("rotary_emb_scale_base", "rotary_scaling_factor"), (None,)),
+            **dict.fromkeys(_EXPERTS, (0,)),
+            **dict.fromkeys(_BIASES, (False,)),
+            **_FLASH_ATTENTION,
             **PLAIN_ROTATION,
-            "rotary_emb_fraction": (1.0,),
             "activation_function": tuple(_GATES),
-            "scale_attn_weights": (True,),
         },
         advice=dict.fromkeys(
-            ("num_experts", "moe_every_n_layers", "prenorm"),
+            (*_EXPERTS, "prenorm"),
             "Use a Nomic BERT without experts, such as nomic-ai/nomic-embed-text-v1.5",
         )
         | {"rotary_scaling_factor": "Remove the key, and read no more than max_trained_positions"},
         irrelevant=(
-            *("use_flash_attn", "fused_bias_fc", "fused_dropout_add_ln", "use_xentropy"),
-            *("dense_seq_output", "last_layer_subset", "pad_vocab_size_multiple"),
-            *("max_trained_positions", "parallel_block_tied_norm", "reorder_and_upcast_attn"),
-            *("summary_proj_to_labels", "moe_top_k", "moe_normalize_expert_weights", "moe_impl"),
+            *_FLASH_ATTENTION_IRRELEVANT,
+            *("max_trained_positions", "moe_top_k", "moe_normalize_expert_weights", "moe_impl"),
         ),
         has_own_code=True,
         head_size="head_dim",
@@ -161,20 +190,19 @@ ROTARY_FAMILIES = {
             "attention_probs_dropout_prob": 0.0,
             "type_vocab_size": 1,
             BASE: 160_000.0,
+            **_NO_SCALE,
         },
-        aliases={BASE: ("rope_theta",)},
+        joint={"rotary_scale": _SCALE},
+        aliases={BASE: ("rope_theta",), **_SCALE_ALIASES},
         required={
             "logn_attention_scale": (False,),
-            **PLAIN_ROTATION,
             "position_embedding_type": ("rope",),
             "layer_norm_type": ("layer_norm",),
             "pack_qkv": (True,),
         },
-        advice=dict.fromkeys(
-            ("rope_scaling/type", "rope_scaling/rope_type", "rope_parameters/rope_type"),
-            'Use a model of model_type "gte" without scaling, such as '
-            "alibaba-nlp-community/gte-multilingual-base",
-        ),
+        advice={
+            "logn_attention_scale": "Use a GTE without it, such as Alibaba-NLP/gte-base-en-v1.5"
+        },
         irrelevant=("unpad_inputs", "use_memory_efficient_attention", "logn_attention_clip1"),
         has_own_code=True,
         optional_segments=True,

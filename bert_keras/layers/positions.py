@@ -33,14 +33,17 @@ class RotaryAngles(SerializableLayer):
     Args:
         head_size: K, an even number.
         base: number whose powers are the periods, divided by 2 pi.
+        scale: factor of NTK scaling, 1 for none. It multiplies the base, and its power
+            2 / `head_size` divides all rates (https://kexue.fm/archives/9706, equation 6).
     """
 
-    def __init__(self, head_size: int, base: float = 10_000.0, **kwargs):
+    def __init__(self, head_size: int, base: float = 10_000.0, scale: float = 1.0, **kwargs):
         super().__init__(**kwargs)
         self.head_size = head_size
         exponents = np.arange(0, head_size, 2, dtype="float32") / np.float32(head_size)
         # In float32, as the published encoders compute them.
-        self.rates = np.float32(1.0) / np.float32(base) ** exponents
+        self.rates = np.float32(1.0) / np.float32(base * scale) ** exponents
+        self.rates /= np.float32(scale ** (2 / head_size))
 
     def call(self, token_ids, position_ids=None):
         """Return the angles of all positions.

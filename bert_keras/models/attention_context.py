@@ -46,7 +46,7 @@ def position_layers(config: BertConfig, policy: keras.DTypePolicy) -> list[keras
         if config.window is not None and config.local_rotary_base is not None:
             bases["local_rotary"] = config.local_rotary_base
         return [
-            RotaryAngles(config.head_size, base, dtype=policy, name=name)
+            RotaryAngles(config.head_size, base, config.rotary_scale, dtype=policy, name=name)
             for name, base in bases.items()
         ]
     if kind == "alibi":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,29 @@ def test_encoders_that_are_not_computed(model_type: str) -> None:
     assert not any(model_type in family.model_types for family in FAMILIES.values())
 
 
+def test_every_masked_lm_of_the_library_is_opened_or_has_advice(transformers: Any) -> None:
+    from transformers.models.auto import modeling_auto
+
+    opened = {model_type for family in FAMILIES.values() for model_type in family.model_types}
+    known = set(modeling_auto.MODEL_FOR_MASKED_LM_MAPPING_NAMES)
+    assert len(known) > 40
+    assert not known - opened - set(hugging_face_config._INSTEAD)
+
+
+def test_a_family_is_a_short_table() -> None:
+    """No family needs more than 60 lines; what several families share has a name."""
+    lines: dict[str, int] = {}
+    for path in Path(hugging_face_config.__file__).parent.glob("hugging_face_*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            kinds = [each for each in getattr(node, "keywords", ()) if each.arg == "model_types"]
+            if isinstance(node, ast.Call) and kinds:
+                assert node.end_lineno
+                name = f"{path.name}: {ast.unparse(kinds[0].value)}"
+                lines[name] = node.end_lineno - node.lineno + 1
+    assert len(lines) > 20
+    assert {name: count for name, count in lines.items() if count > 60} == {}
+
+
 @pytest.mark.parametrize(
     ("family", "key", "value", "named"),
     [
@@ -38,6 +62,10 @@ def test_encoders_that_are_not_computed(model_type: str) -> None:
         ("bert", "alibi_starting_size", 512, "MosaicBERT"),
         ("xlm_roberta", "lora_adaptations", ["retrieval.query"], "jina-embeddings-v3-hf"),
         ("xlm_roberta", "position_embedding_type", "rotary", "jina-embeddings-v3-hf"),
+        ("nomic_bert", "num_experts", 8, "nomic-embed-text-v1.5"),
+        ("nomic_bert", "prenorm", True, "nomic-embed-text-v1.5"),
+        ("gte", "logn_attention_scale", True, "gte-base-en-v1.5"),
+        ("deberta_v2", "conv_kernel_size", 3, "deberta-v3-large"),
     ],
 )
 def test_code_in_folders_that_computes_something_else(

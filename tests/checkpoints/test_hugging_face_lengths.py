@@ -11,9 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bert_keras import BertEncoder, features, load_checkpoint
+from bert_keras import features, load_checkpoint
 from bert_keras.checkpoints.hugging_face_names import FAMILIES
-from bert_keras.models.task import Task
 from tests import contracts, reference
 
 LENGTHS = (16, 200, 1024)
@@ -33,8 +32,6 @@ _CASES = [
     for ours, class_name in rows.classes.items()
     if ours != "SentenceEncoder"  # no class of transformers
 ]
-# Outputs with an axis of tokens: those of padding are not compared.
-_OF_TOKENS = (features.SEQUENCE_OUTPUT, features.TAGS, features.START, features.END, features.RTD)
 
 
 def _opened(transformers: Any, family: str, class_name: str, folder: Path) -> tuple[Any, Any]:
@@ -47,33 +44,11 @@ def _opened(transformers: Any, family: str, class_name: str, folder: Path) -> tu
     return load_checkpoint(folder), model
 
 
-def _padded(x: dict[str, np.ndarray], model: BertEncoder | Task) -> None:
-    """Make the last quarter of the last row padding, also by its ids."""
-    config = model.encoder.config if isinstance(model, Task) else model.config
-    mask = x[features.PADDING_MASK]
-    mask[-1, ..., mask.shape[-1] * 3 // 4 :] = 0
-    if config.position_offset:  # transformers counts the positions by the ids
-        x[features.TOKEN_IDS][mask == 0] = config.position_offset - 1
-
-
-def _assert_close(found: np.ndarray, expected: np.ndarray, *about: Any) -> None:
-    """Assert a difference below the tolerance, a share of the largest output if that is above 1."""
-    worst, largest = np.abs(found - expected).max(), max(1.0, np.abs(expected).max())
-    assert worst < reference.TOLERANCE * largest, (*about, worst, largest)
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(("family", "class_name"), _CASES)
 def test_padded_rows(family: str, class_name: str, transformers: Any, tmp_path: Path) -> None:
     ours, theirs = _opened(transformers, family, class_name, tmp_path)
-    for length in LENGTHS:
-        x = contracts.inputs_of(ours, length)
-        _padded(x, ours)
-        found, expected = contracts.numpy(ours(x)), reference.hugging_face_outputs(theirs, x)
-        assert found.keys() <= expected.keys()
-        for name, values in found.items():
-            real = x[features.PADDING_MASK] == 1 if name in _OF_TOKENS else ...
-            _assert_close(values[real], expected[name][real], name, length)
+    reference.same_at(ours, theirs, LENGTHS)
 
 
 @pytest.mark.slow
@@ -101,4 +76,4 @@ def test_packed_rows(family: str, transformers: Any, tmp_path: Path) -> None:
     view = encoder.at_positions(packed=True, pooled=encoder.config.pooler)
     found = contracts.numpy(view({tensor.name: rows[tensor.name] for tensor in view.inputs}))
     every = np.concatenate(expected, axis=1)
-    _assert_close(found[features.SEQUENCE_OUTPUT][0], every[0, places[0]], family)
+    reference.assert_close(found[features.SEQUENCE_OUTPUT][0], every[0, places[0]], family)

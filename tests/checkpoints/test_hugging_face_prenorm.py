@@ -55,7 +55,7 @@ def test_the_first_spelling_of_ultrabert() -> None:
     [
         ("eurobert", "head_dim", 3),
         ("ultrabert", "head_dim", 16),
-        ("eurobert", "rope_parameters", {"rope_type": "dynamic", "rope_theta": 1e4}),
+        ("eurobert", "rope_parameters", {"rope_type": "linear", "rope_theta": 1e4}),
         ("ultrabert", "rope_parameters", {"full_attention": {"rope_type": "linear"}}),
         ("modernbert", "rope_parameters", {"sliding_attention": {"rope_type": "yarn"}}),
         ("modernbert", "classifier_bias", True),

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from safetensors.numpy import load_file, save_file
 
-from bert_keras import MaskedLM, load_checkpoint
+from bert_keras import BertEncoder, MaskedLM, load_checkpoint
 from bert_keras.checkpoints.hugging_face_config import read_config
 from bert_keras.checkpoints.hugging_face_names import FAMILIES, known_to
 from bert_keras.checkpoints.hugging_face_rotary import ROTARY_FAMILIES
@@ -78,7 +78,7 @@ _REFUSED: dict[str, dict[str, Any]] = {
     },
     "gte": {
         "logn_attention_scale": True,
-        "rope_scaling": {"type": "ntk", "factor": 2.0},
+        "rope_scaling": {"type": "ntk", "factor": 2.0, "mixed_b": 0.3},
         "layer_norm_type": "rms_norm",
         "position_embedding_type": "absolute",
     },
@@ -96,6 +96,29 @@ def test_what_is_not_computed_is_refused_by_name(family: str, key: str, value: A
         read_config(values, _HERE, pooler=False)
     named = [advice for start, advice in FAMILIES[family].advice.items() if key in start]
     assert not named or any(advice in str(caught.value) for advice in named)
+
+
+@pytest.mark.parametrize(
+    "scaling",
+    [
+        {"type": "ntk"},
+        {"type": "ntk", "factor": "2"},
+        {"type": "ntk", "factor": 0.5},
+        {"rope_type": "yarn", "factor": 2.0},
+    ],
+)
+def test_scaling_that_is_not_complete(scaling: dict[str, Any]) -> None:
+    values = {"model_type": "gte", **families.their_values("gte"), "rope_scaling": scaling}
+    with pytest.raises(ArtifactError, match=r"rope_scaling/type|`rotary_scale` must be"):
+        read_config(values, _HERE, pooler=False)
+
+
+def test_scaling_that_changes_only_longer_texts_is_none() -> None:
+    """Nomic-embed-text-v1 is published with it. An encoder reads no longer texts."""
+    values = {"model_type": "nomic_bert", **families.their_values("nomic_bert")}
+    scaled = {"rope_type": "dynamic", "factor": 2.0, "rope_theta": 1000.0}
+    config = read_config({**values, "rope_parameters": scaled}, _HERE, pooler=False)
+    assert config == read_config(values, _HERE, pooler=False)
 
 
 def test_every_family_here_has_a_refusal_and_its_advice_is_for_one() -> None:
@@ -126,3 +149,37 @@ def test_gte_as_code_of_a_folder_wrote_it(transformers: Any, tmp_path: Path) -> 
     (tmp_path / "back" / MANIFEST).unlink()
     assert load_file(tmp_path / "back" / WEIGHTS).keys() == tensors.keys()
     contracts.assert_same_weights(load_checkpoint(tmp_path / "back"), opened)
+
+
+@pytest.mark.parametrize("spelling", ["rope_scaling", "rope_parameters"])
+def test_gte_with_ntk_scaling(
+    spelling: str, transformers: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Transformers has no such scaling of its own; here its table of functions gets one."""
+    from transformers import modeling_rope_utils
+
+    monkeypatch.setitem(modeling_rope_utils.ROPE_INIT_FUNCTIONS, "ntk", reference.ntk_rates)
+    scaling = {"rope_type": "ntk", "factor": 8.0, "rope_theta": 20_000.0}
+    model = reference.hugging_face_model(transformers, "Model", "gte", rope_parameters=scaling)
+    model.save_pretrained(tmp_path)
+    values = json.loads((tmp_path / CONFIG).read_text())
+    if spelling == "rope_scaling":
+        del values["rope_parameters"]
+        published = {"rope_theta": 20_000, "rope_scaling": {"type": "ntk", "factor": 8.0}}
+        values |= published | {"model_type": "new", "architectures": ["NewModel"]}
+        (tmp_path / CONFIG).write_text(json.dumps(values))
+    opened = load_checkpoint(tmp_path)
+    assert opened.config.rotary_scale == 8.0
+    plain = BertEncoder(opened.config.replace(rotary_scale=1.0))
+    plain.set_weights(opened.get_weights())
+    x = contracts.inputs_of(opened)
+    reference.same_as_hugging_face(opened, model, x)
+    difference = reference.difference(contracts.numpy(opened(x)), contracts.numpy(plain(x)))
+    assert difference > 10 * reference.TOLERANCE
+    opened.save_to_preset(tmp_path / "back")
+    written = json.loads((tmp_path / "back" / CONFIG).read_text())
+    assert written["rope_scaling"] == {"type": "ntk", "factor": 8.0}
+    assert written["rope_theta"] == 20_000
+    assert "rope_parameters" not in written
+    again = transformers.AutoModel.from_pretrained(tmp_path / "back", attn_implementation="eager")
+    reference.same_as_hugging_face(opened, again.eval(), x)

@@ -147,7 +147,7 @@ LAYERS: dict[str, tuple[Callable[[], Any], tuple[np.ndarray, ...]]] = {
     "LinearBias": (lambda: layers.LinearBias(3), (TOKENS,)),
     "PreNormBlock": (_pre_norm_block, (X, MASK)),
     "RMSNorm": (lambda: RMSNorm(1e-3), (X,)),
-    "RotaryAngles": (lambda: layers.RotaryAngles(4, 50.0), (TOKENS, TOKENS)),
+    "RotaryAngles": (lambda: layers.RotaryAngles(4, 50.0, 2.0), (TOKENS, TOKENS)),
     "ReversibleEmbedding": (lambda: core.ReversibleEmbedding(50, 4), (TOKENS,)),
     "Dropout": (lambda: seeded_dropout(0.2, "dropout", "float32"), (X,)),
     "SelfAttention": (
