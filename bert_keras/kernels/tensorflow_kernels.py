@@ -216,8 +216,7 @@ def rows(table: Any, ids: Any) -> Any:
 def gathered(scores: Any, rows: Any, axis: int) -> Any:
     """Gather by one index of all scores; see `kernels.gathered`. For ONNX.
 
-    tf2onnx writes a wrong shape where `take_along_axis` moves the axis of the rows, and there is one
-    query.
+    For a single query, tf2onnx writes a wrong shape of the transposed rows of `take_along_axis`.
     """
     batch, heads, third, last = (tf.cast(size, tf.int64) for size in tf.unstack(tf.shape(scores)))
     index = tf.reshape(tf.range(batch * heads), [batch, heads, 1, 1]) * third

@@ -17,8 +17,8 @@ _LEAST = 32  # tokens in a band; with fewer, the kernels of attention wait for m
 def has_bands(length: int | None, window: int) -> bool:
     """Return whether rows of this length are so long that bands save time.
 
-    The length of a program that PyTorch exports is no int, but a symbol for any length. A comparison
-    would limit the program to lengths on one side.
+    The length of a program that PyTorch exports is no int, but a symbol of any length. Comparing it
+    would limit the program to short rows, or to long ones.
     """
     return isinstance(length, int) and length > 3 * band_size(window)
 

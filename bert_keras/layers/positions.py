@@ -76,7 +76,9 @@ def rotated(x_BTNK, angles_BTK, *, interleaved: bool):
             with the number half a head away.
     """
     half = x_BTNK.shape[-1] // 2
-    cosine, sine = angles_BTK[:, :, None, :half], angles_BTK[:, :, None, half:]
+    # Two steps, because LiteRT has no slice that also adds an axis.
+    parts = angles_BTK[..., :half], angles_BTK[..., half:]
+    cosine, sine = (ops.expand_dims(part, 2) for part in parts)
     if interleaved:
         first, second = x_BTNK[..., ::2], x_BTNK[..., 1::2]
     else:

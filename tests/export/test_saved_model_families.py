@@ -1,4 +1,4 @@
-"""SavedModels of every family, with the tokenizer that it is published with, answer as Predictor."""
+"""SavedModels of every family, with its published kind of tokenizer, answer as Predictor."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from bert_keras.models import BertEncoder, SequenceClassifier
 from bert_keras.predictor import Predictor
 from tests.contracts import as_trained
 from tests.families import config_of
-from tests.tokenizers.family_folders import write_tokenizer
+from tests.tokenizers.family_folders import ENGINES, write_tokenizer
 from tests.tokenizers.learners import SENTENCES
 
 tf = pytest.importorskip("tensorflow")
@@ -28,12 +28,14 @@ if keras.backend.backend() != "tensorflow":
 TEXTS = [
     *SENTENCES,
     "a <mask> b [MASK] <|mask|> c </s> [SEP] <|end|> d",
-    "caf\u00e9 cafe\u0301 \u00bd \ufb01  \u4e2d\u56fd \ud55c\uad6d\uc5b4 \U0001f469\u200d\U0001f467\n\t12345",
+    "caf\u00e9 cafe\u0301 \u00bd \ufb01  \u4e2d\u56fd \ud55c\uad6d\uc5b4",
+    "\U0001f469\u200d\U0001f467\n\t12345",
     "",
 ]
-# These run every time: two [SEP] between texts and no segments; [CLS] before the second text.
-# `.ci/full` runs all.
-FEW = ("mpnet", "eurobert")
+OPTIONS: dict[str, Any] = {"labels": ["a", "b", "c"], "hidden_activation": "tanh"}
+# These run every time: two [SEP] between texts and no segments; and SentencePiece. `.ci/full` runs
+# all, such as EuroBERT's [CLS] before the second text.
+FEW = ("mpnet", "deberta_v2")
 # Some texts are longer than the model reads.
 pytestmark = pytest.mark.filterwarnings(r"ignore:\d+ of \d+ ")
 
@@ -42,11 +44,13 @@ pytestmark = pytest.mark.filterwarnings(r"ignore:\d+ of \d+ ")
     "family",
     [pytest.param(name, marks=[] if name in FEW else [pytest.mark.slow]) for name in FAMILIES],
 )
-def test_texts_and_pairs(family: str, tmp_path: Path, transformers: Any) -> None:
-    write_tokenizer(tmp_path / "tokenizer", FAMILIES[family].model_types[0], transformers)
+def test_texts_and_pairs(family: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    model_type = FAMILIES[family].model_types[0]
+    library = request.getfixturevalue("transformers") if model_type in ENGINES else None
+    write_tokenizer(tmp_path / "tokenizer", model_type, library)
     tokenizer = Tokenizer.from_preset(tmp_path / "tokenizer")
     config = config_of(family, vocab_size=tokenizer.vocab_size, max_positions=48)
-    task = as_trained(SequenceClassifier(BertEncoder(config), 3, labels=["a", "b", "c"]))
+    task = as_trained(SequenceClassifier(BertEncoder(config), 3, **OPTIONS))
     export.saved_model(task, tokenizer, tmp_path / "labels", pairs=True)
     model: Any = tf.saved_model.load(str(tmp_path / "labels"))
     others = TEXTS[::-1]
