@@ -60,7 +60,8 @@ def saved_model(
         pairs: True if `serving_default` of a model that can read one text or two takes two. Another
             signature takes the other number.
         portable: use only TensorFlow's own operations, so that no program needs tensorflow-text to
-            load the model. Only WordPiece needs it; its tokenization of long texts is slower then.
+            load the model. Only BERT's WordPiece needs it; its tokenization of long texts is slower
+            then.
         ids_only: True if `serving_default` takes the arrays of `Tokenizer`, as `ids`. Then no
             signature takes strings, and the tokenizer may be of any kind.
 

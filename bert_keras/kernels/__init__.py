@@ -323,6 +323,8 @@ def gathered(scores: Any, rows: Any, *, axis: int) -> Any:
     """
     if BACKEND == "torch":
         return torch_kernels.gathered(scores, rows, axis)
+    if BACKEND == "tensorflow" and onnx_friendly.is_active():
+        return tensorflow_kernels.gathered(scores, rows, axis)
     batch, heads = ops.shape(scores)[:2]
     rows = ops.broadcast_to(rows, (batch, heads, *ops.shape(rows)[2:]))
     return ops.take_along_axis(scores, rows, axis=axis)

@@ -211,3 +211,18 @@ def product(x: Any, kernel: Any) -> Any:
 def rows(table: Any, ids: Any) -> Any:
     """Return rows of a table by one operation; Keras adds others for negative ids."""
     return tf.gather(table, ids)
+
+
+def gathered(scores: Any, rows: Any, axis: int) -> Any:
+    """Gather by one index of all scores; see `kernels.gathered`. For ONNX.
+
+    For a single query, tf2onnx writes a wrong shape of the transposed rows of `take_along_axis`.
+    """
+    batch, heads, third, last = (tf.cast(size, tf.int64) for size in tf.unstack(tf.shape(scores)))
+    index = tf.reshape(tf.range(batch * heads), [batch, heads, 1, 1]) * third
+    rows = tf.cast(rows, tf.int64)
+    if axis == 3:
+        index = (index + tf.range(third)[:, tf.newaxis]) * last + rows
+    else:
+        index = (index + rows) * last + tf.range(last)
+    return tf.gather(tf.reshape(scores, [-1]), index)

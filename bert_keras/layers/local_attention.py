@@ -15,8 +15,12 @@ _LEAST = 32  # tokens in a band; with fewer, the kernels of attention wait for m
 
 
 def has_bands(length: int | None, window: int) -> bool:
-    """Return whether rows of this length are so long that bands save time."""
-    return length is not None and length > 3 * band_size(window)
+    """Return whether rows of this length are so long that bands save time.
+
+    The length of a program that PyTorch exports is no int, but a symbol of any length. Comparing it
+    would limit the program to short rows, or to long ones.
+    """
+    return isinstance(length, int) and length > 3 * band_size(window)
 
 
 def band_size(window: int) -> int:
@@ -91,9 +95,11 @@ def window_mask(ids: Any, window: int, *, is_packed: bool, query_places: Any = N
     """
     keys = ops.arange(ops.shape(ids)[1], dtype="int32")
     places = keys[None] if query_places is None else ops.cast(query_places, "int32")
-    is_near = ops.absolute(places[:, :, None] - keys[None, None, :]) <= window
+    # `expand_dims`, because LiteRT has no index with a new axis between two others.
+    is_near = ops.absolute(ops.expand_dims(places, 2) - keys) <= window
     ids = ops.cast(ids, "int32")
+    of_keys = ops.expand_dims(ids, 1)
     if not is_packed:
-        return ops.logical_and(is_near, ids[:, None, :] > 0)
+        return ops.logical_and(is_near, of_keys > 0)
     of_queries = ids if query_places is None else ops.take_along_axis(ids, places, axis=1)
-    return ops.logical_and(is_near, of_queries[:, :, None] == ids[:, None, :])
+    return ops.logical_and(is_near, ops.expand_dims(of_queries, 2) == of_keys)

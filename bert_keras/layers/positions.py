@@ -12,7 +12,6 @@ import keras
 import numpy as np
 from keras import ops
 
-from bert_keras.kernels import onnx_friendly
 from bert_keras.layers.core import Embedding, seeded_dropout, truncated_normal
 from bert_keras.layers.normalization import normalization
 from bert_keras.layers.packing import tokens_at
@@ -55,9 +54,7 @@ class RotaryAngles(SerializableLayer):
         Returns:
             [B, L, K]: the cosines of K / 2 angles, then their sines.
         """
-        if position_ids is None and onnx_friendly.is_active():
-            position_ids = onnx_friendly.positions(token_ids)
-        elif position_ids is None:
+        if position_ids is None:
             position_ids = ops.arange(ops.shape(token_ids)[1], dtype="int32")[None]
         angles = ops.cast(position_ids, "float32")[..., None] * ops.convert_to_tensor(self.rates)
         both = ops.concatenate([ops.cos(angles), ops.sin(angles)], axis=-1)
@@ -79,7 +76,9 @@ def rotated(x_BTNK, angles_BTK, *, interleaved: bool):
             with the number half a head away.
     """
     half = x_BTNK.shape[-1] // 2
-    cosine, sine = angles_BTK[:, :, None, :half], angles_BTK[:, :, None, half:]
+    # Two steps, because LiteRT has no slice that also adds an axis.
+    parts = angles_BTK[..., :half], angles_BTK[..., half:]
+    cosine, sine = (ops.expand_dims(part, 2) for part in parts)
     if interleaved:
         first, second = x_BTNK[..., ::2], x_BTNK[..., 1::2]
     else:
@@ -275,9 +274,11 @@ def distance_rows(distances_TS, *, span: int, max_distance: int, buckets: int):
     """
     rows = distances_TS
     if buckets:
-        table = log_buckets(max_distance, buckets)
+        # Of two axes, because PyTorch cannot export Keras's `take` of other tables.
+        table = log_buckets(max_distance, buckets)[:, None]
         away = ops.minimum(ops.absolute(distances_TS), len(table) - 1)
-        rows = ops.sign(distances_TS) * ops.take(ops.convert_to_tensor(table), away, axis=0)
+        bucket_TS = ops.take(ops.convert_to_tensor(table), away, axis=0)[..., 0]
+        rows = ops.sign(distances_TS) * bucket_TS
     return ops.clip(rows + span, 0, 2 * span - 1)
 
 
@@ -321,4 +322,8 @@ def biases_at(bias_NTS, places):
         bias_NTS: biases of all queries, the same for all rows of the batch: [1, N, L, S].
         places: int32 [batch, n], in [0, L).
     """
-    return ops.transpose(ops.take(bias_NTS[0], places, axis=1), (1, 0, 2, 3))
+    _, heads, queries, keys = ops.shape(bias_NTS)
+    # Of two axes, because PyTorch cannot export Keras's `take` of other tables.
+    table = ops.reshape(ops.transpose(bias_NTS[0], (1, 0, 2)), (queries, heads * keys))
+    rows = ops.reshape(ops.take(table, places, axis=0), (*ops.shape(places), heads, keys))
+    return ops.transpose(rows, (0, 2, 1, 3))

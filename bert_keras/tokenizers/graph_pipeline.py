@@ -1,4 +1,4 @@
-"""Byte-level BPE and SentencePiece tokenizers, read for a TensorFlow graph.
+"""Byte-level BPE, SentencePiece and other WordPiece than BERT's, read for a TensorFlow graph.
 
 A tokenizer.json is a pipeline: normalizer, pre-tokenizer, model, post-processor. `pipeline_steps`
 reads the first two.
@@ -26,6 +26,8 @@ from bert_keras.tokenizers.pipeline_steps import (
     read_normalizer,
     read_pre_tokenizer,
 )
+from bert_keras.tokenizers.vocabulary import CONTINUATION
+from bert_keras.tokenizers.vocabulary_coverage import MAX_WORD_LENGTH
 from bert_keras.tokenizers.wordpiece import require_word_piece
 
 if TYPE_CHECKING:
@@ -64,6 +66,20 @@ class Unigram(NamedTuple):
     hidden: tuple[int, ...]
 
 
+class WordPieces(NamedTuple):
+    """WordPiece with other special tokens or other steps than BERT's.
+
+    Attributes:
+        pieces: all pieces; the position is the id.
+        unknown: id of the token for words without pieces.
+        hidden: ids of special pieces, which are ordinary text if special tokens are.
+    """
+
+    pieces: tuple[str, ...]
+    unknown: int
+    hidden: tuple[int, ...]
+
+
 class Pipeline(NamedTuple):
     """All steps of a tokenizer.
 
@@ -80,7 +96,7 @@ class Pipeline(NamedTuple):
 
     normalizer: tuple[Step, ...]
     pre_tokenizer: tuple[Step, ...]
-    model: ByteBPE | Unigram
+    model: ByteBPE | Unigram | WordPieces
     marked: tuple[AddedToken, ...]
     plain: tuple[AddedToken, ...]
     normalized: Mapping[str, str]
@@ -199,22 +215,24 @@ _MODELS = {
         *("fuse_unk", "byte_fallback", "ignore_merges"),
     ),
     "Unigram": ("vocab", "unk_id", "byte_fallback"),
+    "WordPiece": (
+        *("vocab", "unk_token", "continuing_subword_prefix", "max_input_chars_per_word"),
+    ),
 }
 
 
-def _model(part: Mapping[str, Any], hidden: set[str]) -> ByteBPE | Unigram:
+def _model(part: Mapping[str, Any], hidden: set[str]) -> ByteBPE | Unigram | WordPieces:
     """Return the model.
 
     Args:
         part: model of a tokenizer.json.
         hidden: special pieces, which the model does not match in ordinary text.
     """
-    if part.get("type") == "WordPiece":
-        raise UnknownStepError("the model WordPiece with other special tokens than BERT's")
     kind = checked_type(part, "model", _MODELS)
     if part.get("byte_fallback"):
         raise UnknownStepError(f"the model {kind} with byte_fallback=True")
-    return (_bpe if kind == "BPE" else _unigram)(part, hidden)
+    readers = {"BPE": _bpe, "Unigram": _unigram, "WordPiece": _word_piece}
+    return readers[kind](part, hidden)
 
 
 def _bpe(part: Mapping[str, Any], hidden: set[str]) -> ByteBPE:
@@ -258,3 +276,21 @@ def _unigram(part: Mapping[str, Any], hidden: set[str]) -> Unigram:
         raise UnknownStepError("the model Unigram with log probabilities above 0")
     special = tuple(index for index, piece in enumerate(pieces) if piece in hidden)
     return Unigram(pieces, scores, part["unk_id"], special)
+
+
+def _word_piece(part: Mapping[str, Any], hidden: set[str]) -> WordPieces:
+    """Return a WordPiece model."""
+    expected = {"continuing_subword_prefix": CONTINUATION}
+    expected |= {"max_input_chars_per_word": MAX_WORD_LENGTH}
+    for name, value in expected.items():
+        if part[name] != value:
+            raise UnknownStepError(f"the model WordPiece with {name}={part[name]!r}")
+    ids: Mapping[str, int] = part["vocab"]
+    if part["unk_token"] not in ids:
+        raise UnknownStepError("the model WordPiece without its unknown token")
+    # An id of an added token alone is no piece of the model: no word has this text.
+    pieces = [f"{NO_TEXT} "] * (max(ids.values()) + 1)
+    for piece, index in ids.items():
+        pieces[index] = piece
+    special = tuple(index for piece, index in ids.items() if piece in hidden)
+    return WordPieces(tuple(pieces), ids[part["unk_token"]], special)

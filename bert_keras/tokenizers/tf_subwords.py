@@ -1,4 +1,4 @@
-"""Byte-level BPE and SentencePiece tokenizers in a TensorFlow graph: from texts to ids.
+"""Tokenizers of a tokenizer.json in a TensorFlow graph: from texts to ids.
 
 The steps are those of `graph_pipeline`. Each word is tokenized once for a batch, however often it
 occurs there.
@@ -20,7 +20,13 @@ from bert_keras.tokenizers.character_tables import (
     flags_of,
     word_characters,
 )
-from bert_keras.tokenizers.graph_pipeline import ByteBPE, Pipeline, byte_characters
+from bert_keras.tokenizers.graph_pipeline import (
+    ByteBPE,
+    Pipeline,
+    Unigram,
+    WordPieces,
+    byte_characters,
+)
 from bert_keras.tokenizers.tf_added_tokens import TokenMatcher
 from bert_keras.tokenizers.tf_bpe import MergedPieces
 from bert_keras.tokenizers.tf_characters import (
@@ -40,6 +46,7 @@ from bert_keras.tokenizers.tf_characters import (
 from bert_keras.tokenizers.tf_normalizers import CanonicalForm, ClusterReplacer
 from bert_keras.tokenizers.tf_tables import Lookup
 from bert_keras.tokenizers.tf_unigram import BestPieces
+from bert_keras.tokenizers.tf_wordpiece import LongestPieces
 
 
 def _module(step: steps.Step) -> Any:
@@ -61,6 +68,17 @@ def _module(step: steps.Step) -> Any:
             return CharacterSplitter(step.character)
         case steps.Prefix():
             return Prefixer(step.character, first_only=step.first_only)
+
+
+def _pieces(model: ByteBPE | Unigram | WordPieces) -> Any:
+    """Return the module of a model: a function from words to pieces."""
+    match model:
+        case ByteBPE():
+            return MergedPieces(model)
+        case Unigram():
+            return BestPieces(model)
+        case WordPieces():
+            return LongestPieces(model)
 
 
 class TokenSplitter(tf.Module):
@@ -197,11 +215,7 @@ class SubwordIds(tf.Module):
         self._normalizer = [_module(step) for step in pipeline.normalizer]
         self._pre_tokenizer = [_module(step) for step in pipeline.pre_tokenizer]
         self._bytes = isinstance(pipeline.model, ByteBPE)
-        self._model: Any = (
-            MergedPieces(pipeline.model)
-            if isinstance(pipeline.model, ByteBPE)
-            else BestPieces(pipeline.model)
-        )
+        self._model = _pieces(pipeline.model)
         self._marked = _splitters(pipeline.marked, pipeline.normalized, trims=pipeline.trims)
         self._plain = _splitters(pipeline.plain, pipeline.normalized, trims=pipeline.trims)
         # Both lists have the tokens in the same order, so a number is of the same token.

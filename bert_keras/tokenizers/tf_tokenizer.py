@@ -2,7 +2,7 @@
 
 It gives the same ids as `Tokenizer`. For WordPiece, tensorflow-text matches the pieces by default.
 A program that loads such a SavedModel has to `import tensorflow_text` first. With `portable=True`,
-and for byte-level BPE and SentencePiece, only TensorFlow is needed.
+and for all tokenizers but BERT's WordPiece, only TensorFlow is needed.
 """
 
 from __future__ import annotations

@@ -15,6 +15,7 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
+from bert_keras.tokenizers.graph_pipeline import WordPieces
 from bert_keras.tokenizers.tf_basic_tokenizer import NO_SPECIAL
 from bert_keras.tokenizers.vocabulary import CONTINUATION, SPECIAL_TOKENS
 from bert_keras.tokenizers.vocabulary_coverage import MAX_WORD_LENGTH
@@ -211,23 +212,35 @@ class PortablePieces(tf.Module):
     All words of a batch are matched together, one character at a time. As in BERT's
     tokenization.py, the longest piece at the beginning of a word is taken, then the longest piece
     that continues from there. Arguments and calls are those of `FastPieces`.
+
+    Args:
+        hidden: ids of pieces that a call with `hides=True` does not match.
     """
 
-    def __init__(self, vocabulary: Sequence[str], special_ids: Sequence[int]):
+    def __init__(
+        self, vocabulary: Sequence[str], special_ids: Sequence[int], hidden: Sequence[int] = ()
+    ):
         super().__init__(name="pieces")
         trie = vocabulary_trie(vocabulary)
         self._characters = tf.constant(trie.characters)
         self._bases, self._parents = tf.constant(trie.bases), tf.constant(trie.parents)
-        self._ids = tf.constant(trie.ids)
+        self._ids = self._visible = tf.constant(trie.ids)
+        if hidden:
+            self._visible = tf.constant(np.where(np.isin(trie.ids, hidden), NOTHING, trie.ids))
         self._special_ids = tf.constant(special_ids, tf.int32)
 
-    def __call__(self, words: tf.RaggedTensor, special: tf.Tensor) -> tf.RaggedTensor:
+    def __call__(
+        self, words: tf.RaggedTensor, special: tf.Tensor, *, hides: bool = False
+    ) -> tf.RaggedTensor:
         """Return the ids of words; see `FastPieces`."""
         splits = tf.cast(words.row_splits, tf.int32)
         begins, ends = splits[:-1], splits[1:]
         ordinary = tf.where(special == NO_SPECIAL)[:, 0]
         starts, ids, failed = self._match(
-            self._classes(words.flat_values), tf.gather(begins, ordinary), tf.gather(ends, ordinary)
+            self._classes(words.flat_values),
+            tf.gather(begins, ordinary),
+            tf.gather(ends, ordinary),
+            self._visible if hides else self._ids,
         )
         # [all characters]: the id of each piece at its first character, else `NOTHING`.
         pieces = tf.fill(tf.shape(words.flat_values), NOTHING)
@@ -258,13 +271,16 @@ class PortablePieces(tf.Module):
         index = tf.minimum(tf.searchsorted(self._characters, points), last)
         return tf.where(tf.gather(self._characters, index) == points, index, NOTHING)
 
-    def _match(self, classes: tf.Tensor, begins: tf.Tensor, ends: tf.Tensor) -> list[tf.Tensor]:
+    def _match(
+        self, classes: tf.Tensor, begins: tf.Tensor, ends: tf.Tensor, ids_of: tf.Tensor
+    ) -> list[tf.Tensor]:
         """Match words against the trie.
 
         Args:
             classes: int32 [all characters], the class of each character.
             begins: int32 [words], index of the first character of each word.
             ends: int32 [words], index after its last character.
+            ids_of: int32 [nodes], id of the piece that ends at each node; `NOTHING` for none.
 
         Returns:
             Index of the first character of each piece and id of each piece, int32 [pieces]; and
@@ -283,7 +299,7 @@ class PortablePieces(tf.Module):
             child = tf.gather(self._bases, node) + tf.gather(classes, at)
             child = tf.clip_by_value(child, 0, tf.size(self._parents) - 1)
             is_child = tf.gather(self._parents, child) == node
-            piece = tf.where(is_child, tf.gather(self._ids, child), NOTHING)
+            piece = tf.where(is_child, tf.gather(ids_of, child), NOTHING)
             at += 1
             is_best = piece != NOTHING
             best, best_end = tf.where(is_best, piece, best), tf.where(is_best, at, best_end)
@@ -330,3 +346,40 @@ def _growing() -> tf.TensorArray:
         tf.int32, size=1, dynamic_size=True, infer_shape=False, element_shape=[None]
     )
     return array.write(0, tf.zeros([0], tf.int32))
+
+
+# === WordPiece of a tokenizer.json ===
+
+
+class LongestPieces(tf.Module):
+    """Pieces of words, each the longest that fits: `pieces(words, hides=…)`.
+
+    Args:
+        model: the model.
+    """
+
+    def __init__(self, model: WordPieces):
+        super().__init__(name="pieces")
+        self._match = PortablePieces(model.pieces, [model.unknown], model.hidden)
+        self._lengths = tf.constant([*map(len, model.pieces)], tf.int32)
+
+    def __call__(self, words: tf.Tensor, *, hides: bool) -> tuple[tf.RaggedTensor, tf.Tensor]:
+        """Return the ids of words, int32 [words, (pieces)], and the characters of each piece.
+
+        Args:
+            words: UTF-8 strings [words], none of them empty.
+            hides: True if special pieces are ordinary text.
+
+        Returns:
+            Ids; and int32 [pieces], the number of characters of each.
+        """
+        rows = tf.strings.unicode_decode(words, "UTF-8")
+        lengths = rows.row_lengths()
+        pieces = self._match(rows, tf.where(lengths > MAX_WORD_LENGTH, 0, NO_SPECIAL), hides=hides)
+        word = pieces.value_rowids()
+        begins = tf.concat([[True], word[1:] != word[:-1]], axis=0)[: tf.size(word)]
+        sizes = tf.gather(self._lengths, pieces.flat_values)
+        sizes = tf.where(begins, sizes, sizes - len(CONTINUATION))
+        # A single piece is its word, also where it is the unknown token.
+        is_whole = tf.gather(pieces.row_lengths() == 1, word)
+        return pieces, tf.where(is_whole, tf.gather(tf.cast(lengths, tf.int32), word), sizes)

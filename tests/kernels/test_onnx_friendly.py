@@ -34,6 +34,20 @@ def test_attention(options: dict[str, Any], dtype: str, atol: float) -> None:
     np.testing.assert_allclose(*wide, atol=atol)
 
 
+@pytest.mark.parametrize("queries", [1, 5])
+@pytest.mark.parametrize("axis", [2, 3])
+def test_gathered(axis: int, queries: int) -> None:
+    """Rows of a table of 7, for each pair of a query and one of 6 keys."""
+    shape = (2, 3, 7, 6) if axis == 2 else (2, 3, queries, 7)
+    scores = ops.convert_to_tensor(DRAW.normal(size=shape).astype("float32"))
+    rows = ops.convert_to_tensor(DRAW.integers(0, 7, (1, 1, queries, 6)).astype("int32"))
+    expected = kernels.gathered(scores, rows, axis=axis)
+    with onnx_friendly_operations():
+        found = kernels.gathered(scores, rows, axis=axis)
+    np.testing.assert_array_equal(numpy(found), numpy(expected))
+    assert found.shape == (2, 3, queries, 6)
+
+
 def test_a_row_that_may_look_nowhere_is_finite() -> None:
     inputs = [*map(ops.convert_to_tensor, HEADS)]
     with onnx_friendly_operations():

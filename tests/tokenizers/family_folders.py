@@ -163,7 +163,7 @@ KINDS: dict[str, Published] = {
         _of(
             "nomic_bert", tokenizer_class="BertTokenizer", do_lower_case=True, model_max_length=8192
         ),
-        ("ernie", "megatron-bert", "nomic_bert", "gte"),
+        ("bert", "distilbert", "electra", "ernie", "megatron-bert", "nomic_bert", "gte"),
     ),
     "mpnet": Published(
         _wordpiece(*_MPNET),
@@ -194,7 +194,7 @@ KINDS: dict[str, Published] = {
         _byte_level(("<s>", "<pad>", "</s>", "<unk>", "<mask>")),
         "RobertaTokenizer",
         _of("data2vec-text", tokenizer_class="RobertaTokenizer", add_prefix_space=False),
-        ("data2vec-text", "roberta-prelayernorm"),
+        ("roberta", "data2vec-text", "roberta-prelayernorm"),
     ),
     "deberta": Published(
         _byte_level(_BERT_TOKENS),
@@ -384,3 +384,18 @@ def families() -> Iterator[str]:
     for kind in KINDS.values():
         yield from kind.families
     yield from ("modernbert", "eurobert", "ultrabert")
+
+
+def write_tokenizer(folder: Path, model_type: str, transformers: Any) -> None:
+    """Write the tokenizer of a model type into a new folder, as published.
+
+    RoFormer's has a step that is in no file; here it gets BERT's.
+    """
+    if model_type in ENGINES:
+        ENGINES[model_type](folder, transformers)
+    elif model_type in learners.FAMILIES:
+        folder.mkdir()
+        learners.FAMILIES[model_type](folder)
+    else:
+        wanted = "bert" if model_type == "roformer" else model_type
+        next(kind for kind in KINDS.values() if wanted in kind.families).folder(folder)

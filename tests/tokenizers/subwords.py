@@ -1,4 +1,4 @@
-"""Tiny byte-level BPE and unigram tokenizers with the steps of published families."""
+"""Tiny tokenizers with the steps of published families: byte-level BPE, unigram, WordPiece."""
 
 from __future__ import annotations
 
@@ -14,8 +14,10 @@ from tokenizers import Tokenizer as Library
 from bert_keras.tokenizers import Tokenizer, backends
 from bert_keras.tokenizers.backends import Engine
 from bert_keras.tokenizers.character_map import write_rules
-from bert_keras.tokenizers.encoding import ALBERT, ROBERTA
+from bert_keras.tokenizers.encoding import ALBERT, MPNET, ROBERTA
+from bert_keras.tokenizers.vocabulary_coverage import MAX_WORD_LENGTH
 from tests.tokenizers import learners
+from tests.tokenizers.samples import VOCABULARY
 
 # Rules as SentencePiece's: characters that become others, several, or nothing; and pairs.
 RULES = {
@@ -134,8 +136,16 @@ _UNIGRAM: dict[str, tuple[Any, Any, list[AddedToken]]] = {
         [],
     ),
 }
-NAMES = (*_BPE, *_UNIGRAM)
-GRAPHS = ("roberta", "modernbert", "xlm_roberta", "albert")  # families that are exported
+# Special tokens of MPNet: "[UNK]" and "[MASK]" are ordinary pieces, or BERT's.
+_MPNET = ("<s>", "<pad>", "</s>", "<unk>", *VOCABULARY, "<mask>")
+# Name -> switches of BERT's normaliser, added tokens.
+_WORDPIECE: dict[str, tuple[dict[str, Any], list[AddedToken]]] = {
+    "mpnet": ({}, []),
+    "mpnet_cased": ({"lowercase": False, "split_cjk": False}, _FLAGS),
+}
+NAMES = (*_BPE, *_UNIGRAM, *_WORDPIECE)
+# Families that are exported.
+GRAPHS = ("roberta", "modernbert", "xlm_roberta", "albert", "mpnet")
 
 
 @functools.cache
@@ -145,6 +155,12 @@ def _json(name: str) -> tuple[str, Any]:
         library, scheme, (normalizer, pre_tokenizer, added) = (
             *(Library.from_str(_byte_level()), ROBERTA, _BPE[name]),
         )
+    elif name in _WORDPIECE:
+        scheme, (switches, added) = MPNET, _WORDPIECE[name]
+        ids = {piece: index for index, piece in enumerate(_MPNET)}
+        kind = backends.wordpiece(ids, scheme, max_word_length=MAX_WORD_LENGTH, **switches)
+        library = Library.from_str(kind.json)
+        normalizer, pre_tokenizer = library.normalizer, None
     else:
         scheme = ALBERT if name == "albert" else ROBERTA
         pieces = [(token, 0.0) for token in scheme.special_tokens]

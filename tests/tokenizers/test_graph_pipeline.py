@@ -35,6 +35,15 @@ def test_word_piece_has_another_graph() -> None:
     assert not tokenizer.add_tokens([" x"]).has_graph
 
 
+def test_word_piece_with_other_special_tokens() -> None:
+    model = graph.read_pipeline(tokenizer_of("mpnet")).model
+    assert isinstance(model, graph.WordPieces)
+    assert model.pieces[model.unknown] == "[UNK]"
+    assert {model.pieces[index] for index in model.hidden} == {
+        *("<pad>", "[UNK]", "<s>", "</s>", "<mask>")
+    }
+
+
 def test_special_pieces_are_hidden() -> None:
     model = graph.read_pipeline(tokenizer_of("xlm_roberta")).model
     assert isinstance(model, graph.Unigram)
@@ -51,6 +60,8 @@ def test_special_pieces_are_hidden() -> None:
         ("roberta", {"pre_tokenizer": None}, "the model BPE without ByteLevel"),
         ("xlm_roberta", {"pre_tokenizer": {"type": "UnicodeScripts"}}, "UnicodeScripts"),
         ("xlm_roberta", {"model": {"byte_fallback": True}}, "the model Unigram with byte_fallback"),
+        ("mpnet", {"model": {"max_input_chars_per_word": 9}}, "max_input_chars_per_word=9"),
+        ("mpnet", {"model": {"continuing_subword_prefix": "@"}}, "continuing_subword_prefix='@'"),
     ],
 )
 def test_other_models_are_named(name: str, parts: dict[str, Any], message: str) -> None:

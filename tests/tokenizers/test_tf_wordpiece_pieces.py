@@ -12,9 +12,11 @@ from bert_keras.tokenizers.vocabulary import SPECIAL_TOKENS
 tf = pytest.importorskip("tensorflow")
 pytest.importorskip("tensorflow_text")
 
+from bert_keras.tokenizers.graph_pipeline import WordPieces  # noqa: E402
 from bert_keras.tokenizers.tf_basic_tokenizer import NO_SPECIAL  # noqa: E402
 from bert_keras.tokenizers.tf_wordpiece import (  # noqa: E402
     FastPieces,
+    LongestPieces,
     PortablePieces,
 )
 
@@ -60,3 +62,25 @@ def test_no_words(engine) -> None:
     pieces = engine(VOCABULARY, SPECIAL_IDS)
     nothing = tf.RaggedTensor.from_row_splits(tf.zeros([0], tf.int32), tf.zeros([1], tf.int64))
     assert pieces(nothing, tf.zeros([0], tf.int32)).to_list() == []
+
+
+@pytest.mark.parametrize("hides", [False, True])
+def test_longest_pieces_and_their_characters(hides: bool) -> None:
+    """A hidden piece, here "ab", is no piece of ordinary text. A word without pieces is one."""
+    hidden = VOCABULARY.index("ab")
+    model = WordPieces((*VOCABULARY[1:], "[PAD]"), 0, (hidden - 1,))
+    words = ["abc", "abcd", "ab", "xa", "a" * 100, "a" * 101, "中中"]
+    ids, sizes = LongestPieces(model)(tf.constant(words), hides=hides)
+    pieces = [[model.pieces[index] for index in row] for row in ids.to_list()]
+    assert pieces == [
+        ["abc"],
+        ["a", "##b", "##cd"] if hides else ["ab", "##cd"],
+        ["a", "##b"] if hides else ["ab"],
+        ["[UNK]"],
+        ["a", *["##a"] * 99],
+        ["[UNK]"],
+        ["中", "##中"],
+    ]
+    found = ids.with_flat_values(sizes).to_list()
+    assert [sum(row) for row in found] == [*map(len, words)]
+    assert found[1] == ([1, 1, 2] if hides else [2, 2])

@@ -99,8 +99,20 @@ def _with_dynamic(proto: onnx.ModelProto, path: Path, **options: Any) -> None:
                 per_channel=True,
                 # Seven bits: with eight, 16-bit sums overflow on processors without VNNI.
                 reduce_range=True,
+                nodes_to_exclude=_products_of_heads(proto),
                 **options,
             )
+
+
+def _products_of_heads(proto: onnx.ModelProto) -> list[str]:
+    """Return the names of matrix products with a constant that has an axis of heads.
+
+    This is the product with the vectors of distances (DeBERTa), which are the same for all texts.
+    ONNX Runtime writes it in int8, but cannot run it.
+    """
+    axes = {constant.name: len(constant.dims) for constant in proto.graph.initializer}
+    products = [node for node in proto.graph.node if node.op_type == "MatMul"]
+    return [node.name for node in products if any(axes.get(x, 0) > 2 for x in node.input)]
 
 
 def _in_blocks(proto: onnx.ModelProto) -> onnx.ModelProto:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +35,8 @@ MODELS: dict[str, Callable[[], Any]] = {
 }
 # Keras warns about a softmax over a single key.
 SIZES = ((3, 7), (1, 2), (5, 12))
-Run = Callable[[dict[str, np.ndarray]], Mapping[str, Any]]
+Batch = dict[str, np.ndarray]
+Run = Callable[[Batch], Mapping[str, Any]]
 
 
 def batch_of(model: Any, rows: int, length: int) -> dict[str, np.ndarray]:
@@ -47,6 +48,17 @@ def batch_of(model: Any, rows: int, length: int) -> dict[str, np.ndarray]:
             values = np.concatenate([values, values], axis=-1)[..., :length]
         found[name] = values % length if name == features.MASK_POSITIONS else values
     return found
+
+
+def compare(model: Any, batches: Sequence[Batch], run: Run, tolerance: float) -> None:
+    """Compare the outputs of a runtime with those of the model."""
+    for inputs in batches:
+        expected = flat(numpy(model(inputs, training=False)))
+        found = dict(run(inputs))
+        assert found.keys() == expected.keys()
+        for key, values in expected.items():
+            assert found[key].dtype == np.float32
+            np.testing.assert_allclose(found[key], values, atol=tolerance, rtol=0, err_msg=key)
 
 
 @pytest.fixture
@@ -63,16 +75,8 @@ def check(tmp_path: Path):
         tolerance: float = 1e-5,
     ) -> None:
         model = as_trained(MODELS[name]())
-        path = tmp_path / file
-        write(model, path, quantization)
-        asked = opened(path)
-        for rows, length in SIZES:
-            inputs = batch_of(model, rows, length)
-            expected = flat(numpy(model(inputs, training=False)))
-            found = dict(asked(inputs))
-            assert found.keys() == expected.keys()
-            for key, values in expected.items():
-                assert found[key].dtype == np.float32
-                np.testing.assert_allclose(found[key], values, atol=tolerance, rtol=0, err_msg=key)
+        write(model, tmp_path / file, quantization)
+        batches = [batch_of(model, rows, length) for rows, length in SIZES]
+        compare(model, batches, opened(tmp_path / file), tolerance)
 
     return run

@@ -1,0 +1,79 @@
+"""Files of every family, and of every value of a config, give the model's outputs at any length."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import keras
+import pytest
+
+from bert_keras.checkpoints.hugging_face_names import FAMILIES
+from bert_keras.export.runtimes.formats import FORMATS
+from bert_keras.models import BertEncoder, MaskedLM, SequenceClassifier
+from tests.contracts import VALUES, as_trained, inputs_of
+from tests.export.runtimes.conftest import Run, compare
+from tests.families import config_of
+
+BACKEND = keras.backend.backend()
+MOST = 210  # positions; more than two windows, and than buckets of distances
+LENGTHS = (7, 12, 200)  # the batches have 3, 2 and 1 rows, of which all but the first are padded
+HEADS: dict[str, Callable[[BertEncoder], Any]] = {
+    # The last block reads one token, or some tokens.
+    "labels": lambda encoder: SequenceClassifier(encoder, 3, hidden_activation="tanh"),
+    "masks": MaskedLM,
+}
+MODELS: dict[str, Callable[[], Any]] = {
+    **{
+        f"{value}/{head}": lambda value=value, make=make: make(
+            BertEncoder(VALUES[value].replace(max_positions=MOST))
+        )
+        for value in VALUES
+        for head, make in HEADS.items()
+    },
+    **{
+        family: lambda family=family: BertEncoder(config_of(family, max_positions=MOST))
+        for family in FAMILIES
+    },
+}
+TOLERANCES = {None: 1e-5, "float16": 1e-2, "int8": 0.2, "int8_dynamic": 0.3}
+# These run every time; `.ci/full` runs all.
+FEW = ("modernbert", "deberta_v2", "mpnet")
+# PyTorch needs 10 s to trace a model, so TensorFlow writes most families.
+NAMES = [name for name in MODELS if BACKEND != "torch" or name not in FAMILIES or name in FEW]
+
+
+def _cases() -> Iterator[Any]:
+    """Yield each format that this backend writes with each model, and the quantized models."""
+    for name, format_ in FORMATS.items():
+        if BACKEND not in format_.writers:
+            continue
+        for quantization in (None, *format_.quantizers):
+            for model in NAMES:
+                if quantization and not model.endswith("/labels"):
+                    continue
+                quick = BACKEND == "tensorflow" and name == "onnx" and model in FEW
+                marks = [] if quick and quantization is None else [pytest.mark.slow]
+                yield pytest.param(name, quantization, model, marks=marks)
+
+
+def _opened(format_: str, path: Path) -> Run:
+    """Return the function of a file, in its runtime."""
+    reader: Any = importlib.import_module(f"tests.export.runtimes.test_{FORMATS[format_].module}")
+    return reader.opened(path)
+
+
+@pytest.mark.parametrize(("format_", "quantization", "name"), [*_cases()])
+def test_outputs_are_the_models(
+    format_: str, quantization: str | None, name: str, tmp_path: Path
+) -> None:
+    model = as_trained(MODELS[name]())
+    batches = []
+    for rows, length in zip((3, 2, 1), LENGTHS, strict=True):
+        batches.append({key: x[:rows] for key, x in inputs_of(model, length).items()})
+    module: Any = importlib.import_module(f"bert_keras.export.runtimes.{FORMATS[format_].module}")
+    path = tmp_path / FORMATS[format_].file
+    module.write(model, path, quantization)
+    compare(model, batches, _opened(format_, path), TOLERANCES[quantization])
