@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 import keras
 from keras import ops
 
-from bert_keras.kernels import onnx_friendly
+from bert_keras.kernels import onnx_friendly, query_blocks
 
 BACKEND = keras.backend.backend()
 
@@ -338,7 +338,7 @@ def fused_attention(query: Any, key: Any, value: Any, *, bias: Any = None, mask:
         return torch_kernels.attention(query, key, value, bias, mask)
     if BACKEND == "jax":
         return jax_kernels.attention(query, key, value, bias, mask)
-    return ops.dot_product_attention(query, key, value, bias=bias, mask=mask)
+    return query_blocks.composed_attention(query, key, value, bias, mask)
 
 
 def has_fused_attention(dtype: str) -> bool:
