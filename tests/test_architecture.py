@@ -55,7 +55,9 @@ FLOORS = {
     ),
     "optimization": Floor((), ("keras",), ("tensorflow", "torch")),
     "metrics": Floor((), ("numpy",), ("scipy", "sklearn")),
-    "inference": Floor(("data", "features", "metrics", "tokenizers"), ("keras", "numpy")),
+    "inference": Floor(
+        ("data", "features", "kernels", "metrics", "tokenizers"), ("keras", "numpy")
+    ),
     "tokenizers": Floor(("features", "presets"), ("numpy", "tokenizers"), ("sentencepiece",)),
     "data": Floor(
         ("features", "tokenizers"),

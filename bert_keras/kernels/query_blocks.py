@@ -17,9 +17,7 @@ from keras import ops
 
 BACKEND = keras.backend.backend()
 
-if TYPE_CHECKING:
-    from bert_keras.kernels import tensorflow_kernels
-elif BACKEND == "tensorflow":
+if TYPE_CHECKING or BACKEND == "tensorflow":
     from bert_keras.kernels import tensorflow_kernels
 
 LONG = 2048  # tokens; a row with no more pairs of queries and keys than this squared is not long
