@@ -1,7 +1,7 @@
 """Peak memory and seconds of a row of 8,192 tokens, with attention in blocks and without.
 
-    python -m benchmarks.long_rows [--length 8192] [--rounds 1] [--quick] [--only WORD …]
-        [--out long_rows.json]
+    python -m benchmarks.long_rows [--length 8192] [--modes inference training] [--rounds 1]
+        [--quick] [--only WORD …] [--out long_rows.json]
 
 The model is like ModernBERT: every third layer is global, the others have a window of 64 tokens to
 each side. Attention dropout is 0, and a batch is one row. Where a backend has no fused kernel,
@@ -151,6 +151,7 @@ def main() -> None:
         prog="python -m benchmarks.long_rows", description=(__doc__ or "").splitlines()[0]
     )
     parser.add_argument("--length", type=int, default=LENGTH, help="tokens of the row")
+    parser.add_argument("--modes", nargs="+", choices=MODES, default=MODES)
     parser.add_argument("--rounds", type=int, default=1)
     parser.add_argument("--quick", action="store_true", help="a tiny model, one backend")
     parser.add_argument("--only", nargs="*", default=[], help="programs with these words in them")
@@ -160,7 +161,7 @@ def main() -> None:
     length = QUICK_LENGTH if options.quick else options.length
     size = {**(QUICK if options.quick else SIZES), "length": length}
     results = []
-    for mode in MODES:
+    for mode in options.modes:
         chosen = [each for each in programs(mode, size) if any(word in each.name for word in words)]
         figures = summary(
             contest([*map(with_memory, chosen)], options.rounds, console, together=False)

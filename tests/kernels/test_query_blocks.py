@@ -115,7 +115,7 @@ def test_a_layer(dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("small_blocks")
 @pytest.mark.parametrize("name", ["rotary", "window", "alibi"])
-@pytest.mark.parametrize("jit_compile", [False, True])
+@pytest.mark.parametrize("jit_compile", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_an_encoder_trains_alike(
     name: str, jit_compile: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -139,13 +139,14 @@ def _gradients(encoder: Any, x: dict[str, np.ndarray], jit_compile: bool) -> lis
     """Return the outputs, and the gradients of all weights, of a compiled step."""
     import tensorflow as tf
 
-    @tf.function(jit_compile=jit_compile)
+    @tf.function(jit_compile=jit_compile, autograph=False)
     def step() -> Any:
         with tf.GradientTape() as tape:
             output = encoder(x, training=True)["sequence_output"]
             total = tf.reduce_sum(tf.sin(output))
         weights = [weight.value for weight in encoder.trainable_variables]
-        return [output, *tape.gradient(total, weights, tf.UnconnectedGradients.ZERO)]
+        zero = tf.UnconnectedGradients.ZERO
+        return [output, *tape.gradient(total, weights, unconnected_gradients=zero)]
 
     return [numpy(tf.convert_to_tensor(value)) for value in step()]
 
@@ -157,7 +158,7 @@ def test_a_length_of_long_rows_is_known(monkeypatch: pytest.MonkeyPatch) -> None
     from bert_keras.models import base
 
     encoder = contracts.as_trained(BertEncoder(contracts.VALUES["rotary"]))
-    rows = {length: contracts.batch(encoder.config, length) for length in (4, 6, 9, 12)}
+    rows = {length: contracts.batch(encoder.config, length) for length in (4, 6, 12)}
     expected = {length: encoder.predict_on_batch(x) for length, x in rows.items()}
     usual = encoder.predict_function
     for module in (base, query_blocks):
@@ -170,11 +171,11 @@ def test_a_length_of_long_rows_is_known(monkeypatch: pytest.MonkeyPatch) -> None
         return mapped(*arguments)
 
     monkeypatch.setattr(query_blocks, "_mapped", counted)
-    for length in (12, 4, 9, 6, 12):
+    for length in (12, 4, 6, 12):
         outputs = encoder.predict_on_batch(rows[length])
         contracts.assert_close(outputs, expected[length], 1e-5)
         assert encoder.predict_function is usual
-    assert set(blocks) == {9, 12}
+    assert set(blocks) == {12}
     blocks.clear()
     encoder.compile()
     encoder.predict_on_batch(rows[12])
