@@ -357,10 +357,11 @@ def attention_kernel(dtype: str, *, learns_bias: bool = False) -> str:
     """
     slow = "all probabilities in memory"
     if not has_fused_attention(dtype):
-        return f"the backend's own operations, {slow}: JAX has no kernel of {dtype} on a CPU"
+        why = f"JAX has no kernel of {dtype} on a CPU"
+        return f"the backend's own operations, {slow}: {why}; {query_blocks.REMARK}"
     if BACKEND == "torch":
         return torch_kernels.attention_kernel(dtype, learns_bias)
     if BACKEND == "jax":
         return jax_kernels.attention_kernel(dtype, learns_bias)
     name = BACKEND.replace("tensorflow", "TensorFlow")
-    return f"{name}'s own operations, {slow}: it has no kernel of them"
+    return f"{name}'s own operations, {slow}: it has no kernel of them; {query_blocks.REMARK}"

@@ -22,6 +22,7 @@ if TYPE_CHECKING or BACKEND == "tensorflow":
 
 LONG = 2048  # tokens; a row with no more pairs of queries and keys than this squared is not long
 _QUERIES = 256  # in a block
+REMARK = f"rows of more than {LONG:,} tokens in blocks of {_QUERIES} queries"
 
 
 def is_long(query: Any, key: Any) -> bool:

@@ -36,8 +36,8 @@ class SelfAttention(SerializableLayer):
 
     The kernels of the four projections are matrices, as in every checkpoint. At inference, and in
     training with `dropout` 0, PyTorch and JAX do not keep all probabilities in memory. TensorFlow
-    keeps them, and so does float16 on JAX with a CPU. `BertEncoder.describe_kernels` names the
-    kernel in use.
+    keeps those of rows of up to 2,048 tokens, and so does float16 on JAX with a CPU.
+    `BertEncoder.describe_kernels` names the kernel in use.
 
     Args:
         num_heads: N.
