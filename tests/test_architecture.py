@@ -55,9 +55,7 @@ FLOORS = {
     ),
     "optimization": Floor((), ("keras",), ("tensorflow", "torch")),
     "metrics": Floor((), ("numpy",), ("scipy", "sklearn")),
-    "inference": Floor(
-        ("data", "features", "kernels", "metrics", "tokenizers"), ("keras", "numpy")
-    ),
+    "inference": Floor(("data", "features", "metrics", "tokenizers"), ("keras", "numpy")),
     "tokenizers": Floor(("features", "presets"), ("numpy", "tokenizers"), ("sentencepiece",)),
     "data": Floor(
         ("features", "tokenizers"),
@@ -127,7 +125,7 @@ GRAPHS = {
                 f"tokenizers.tf_{part}"
                 for part in (
                     *("added_tokens", "basic_tokenizer", "bpe", "characters", "normalizers"),
-                    *("subwords", "tokenizer", "unigram", "wordpiece"),
+                    *("subwords", "tables", "tokenizer", "unigram", "wordpiece"),
                 )
             ),
         ),

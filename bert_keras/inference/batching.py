@@ -25,14 +25,13 @@ from bert_keras.data.long_texts import (
 )
 from bert_keras.data.model_inputs import EncodedTexts, encode_apart
 from bert_keras.errors import CoverageWarning
-from bert_keras.kernels.query_blocks import LONG
 from bert_keras.tokenizers import Tokenizer
 from bert_keras.tokenizers.vocabulary_coverage import CHECK_TOKENIZER, NEGLIGIBLE
 
 # Shortest padded length in tokens. JAX compiles for every shape; other backends need no padding.
 _SHORTEST = 16 if keras.backend.backend() == "jax" else 1
-# Sizes up to this number are not rounded.
-_ANY_SIZE = {"jax": 0, "tensorflow": LONG}.get(keras.backend.backend(), math.inf)
+# Sizes up to this number are not rounded; on TensorFlow it is `kernels.query_blocks.LONG`.
+_ANY_SIZE = {"jax": 0, "tensorflow": 2048}.get(keras.backend.backend(), math.inf)
 
 # Outputs in these dtypes become float32. NumPy has no bfloat16 of its own.
 _HALF = ("bfloat16", "float16")

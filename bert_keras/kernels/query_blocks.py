@@ -5,20 +5,15 @@ one block of queries are in memory. For the gradient they are computed again (Ch
 Outputs and gradients are those of all queries at once, within rounding.
 """
 
-# pyright: reportAttributeAccessIssue=true
-
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import keras
 from keras import ops
 
 BACKEND = keras.backend.backend()
-
-if TYPE_CHECKING or BACKEND == "tensorflow":
-    from bert_keras.kernels import tensorflow_kernels
 
 LONG = 2048  # tokens; a row with no more pairs of queries and keys than this squared is not long
 _QUERIES = 256  # in a block
@@ -118,6 +113,8 @@ def _mapped(
         constants: [count, ...], without a gradient.
     """
     if BACKEND == "tensorflow":
+        from bert_keras.kernels import tensorflow_kernels
+
         return tensorflow_kernels.mapped(function, blocks, common, constants)
 
     def call(parts: Any) -> Any:
