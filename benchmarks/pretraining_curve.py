@@ -58,14 +58,14 @@ def measured(
         corpus: Any = options.corpus
         if not options.quick:
             corpus = scratch / "corpus"
-            _program("training.prepare", {"corpus": options.corpus, "out": corpus, **_TEXT})
+            run_program("training.prepare", {"corpus": options.corpus, "out": corpus, **_TEXT})
         rounds: dict[str, list[list[Point]]] = {name: [] for name in commits}
         for number in range(options.rounds):
             for name, place in places.items():
                 console.print(f"round {number + 1} of {options.rounds}: {name}")
                 out = scratch / f"{name}_{number}"
                 overrides = values | {"corpus": corpus, "out": out}
-                _program("training.pretrain", overrides, "wiki_mini", place=place)
+                run_program("training.pretrain", overrides, "wiki_mini", place=place)
                 rounds[name].append(points(out))
     return {name: middle(curves) for name, curves in rounds.items()}
 
@@ -156,7 +156,7 @@ def show(curves: Mapping[str, Sequence[Point]], console: Console) -> float | Non
 _DIGITS = {"seconds": 1, "loss": 3}
 
 
-def _program(module: str, values: Mapping[str, Any], *words: str, place: Path = HERE) -> None:
+def run_program(module: str, values: Mapping[str, Any], *words: str, place: Path = HERE) -> None:
     """Run a training program of the repository in `place`.
 
     Raises:

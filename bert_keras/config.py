@@ -248,6 +248,13 @@ class BertConfig:
         return self.has_relative_positions or self.attention_positions in ("buckets", *DISENTANGLED)
 
     @property
+    def takes_generator(self) -> bool:
+        """True if ELECTRA's pretraining can make a generator for an encoder with these values."""
+        is_whole = self.unique_layers == self.num_layers and not self.pruned_heads
+        is_like_bert = self.block == "post_norm" and self.attention_positions == "none"
+        return is_whole and is_like_bert and self.window is None and self.position_rows > 0
+
+    @property
     def key_value_heads(self) -> int:
         """Number of heads of keys and values, `num_key_value_heads` resolved."""
         assert self.num_key_value_heads is not None

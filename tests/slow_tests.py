@@ -399,6 +399,7 @@ _ON_PYTORCH_ALONE: Tests = {
         "test_tables_of_questions_and_choices": (),
         "test_the_official_form_of_every_task": ("sentence_similarity",),
     },
+    "tests/training/test_pretrain_families.py": {"test_from_a_text_to_predictions": ()},
     "tests/training/test_pretrain.py": {
         "test_a_model_learns": (),
         "test_averaged_weights_are_saved_also_when_only_the_end_is_missing": (),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from numbers import Integral
@@ -29,6 +30,8 @@ from bert_keras.tokenizers.vocabulary_coverage import CHECK_TOKENIZER, NEGLIGIBL
 
 # Shortest padded length in tokens. JAX compiles for every shape; other backends need no padding.
 _SHORTEST = 16 if keras.backend.backend() == "jax" else 1
+# Sizes up to this number are not rounded; on TensorFlow it is `kernels.query_blocks.LONG`.
+_ANY_SIZE = {"jax": 0, "tensorflow": 2048}.get(keras.backend.backend(), math.inf)
 
 # Outputs in these dtypes become float32. NumPy has no bfloat16 of its own.
 _HALF = ("bfloat16", "float16")
@@ -273,8 +276,11 @@ def check_pairs(firsts: Sequence[str], seconds: Sequence[str]) -> None:
 
 
 def _bucket(number: int) -> int:
-    """Round a size up to one of few, on JAX: powers of two, and the middles between them."""
-    if keras.backend.backend() != "jax":
+    """Round a size up to one of few: powers of two, and the middles between them.
+
+    JAX compiles each size. TensorFlow compiles each length of long rows.
+    """
+    if number <= _ANY_SIZE:
         return number
     above = 1 << (number - 1).bit_length()
     return above * 3 // 4 if above >= _SHORTEST and number <= above * 3 // 4 else above

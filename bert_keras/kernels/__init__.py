@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 import keras
 from keras import ops
 
-from bert_keras.kernels import onnx_friendly
+from bert_keras.kernels import onnx_friendly, query_blocks
 
 BACKEND = keras.backend.backend()
 
@@ -349,7 +349,7 @@ def fused_attention(query: Any, key: Any, value: Any, *, bias: Any = None, mask:
         return torch_kernels.attention(query, key, value, bias, mask)
     if BACKEND == "jax":
         return jax_kernels.attention(query, key, value, bias, mask)
-    return ops.dot_product_attention(query, key, value, bias=bias, mask=mask)
+    return query_blocks.composed_attention(query, key, value, bias, mask)
 
 
 def has_fused_attention(dtype: str) -> bool:
@@ -368,10 +368,11 @@ def attention_kernel(dtype: str, *, learns_bias: bool = False) -> str:
     """
     slow = "all probabilities in memory"
     if not has_fused_attention(dtype):
-        return f"the backend's own operations, {slow}: JAX has no kernel of {dtype} on a CPU"
+        why = f"JAX has no kernel of {dtype} on a CPU"
+        return f"the backend's own operations, {slow}: {why}; {query_blocks.REMARK}"
     if BACKEND == "torch":
         return torch_kernels.attention_kernel(dtype, learns_bias)
     if BACKEND == "jax":
         return jax_kernels.attention_kernel(dtype, learns_bias)
     name = BACKEND.replace("tensorflow", "TensorFlow")
-    return f"{name}'s own operations, {slow}: it has no kernel of them"
+    return f"{name}'s own operations, {slow}: it has no kernel of them; {query_blocks.REMARK}"

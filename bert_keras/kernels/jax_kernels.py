@@ -16,8 +16,8 @@ import jax
 import keras
 from jax import lax
 from jax import numpy as jnp
-from keras import ops
 
+from bert_keras.kernels import query_blocks
 from bert_keras.kernels.mask_values import MASKED
 
 _SCORES = 1 << 18  # at once on each core: a mebibyte of float32, about the size of its cache
@@ -142,7 +142,7 @@ def attention(query: Any, key: Any, value: Any, bias: Any, mask: Any) -> Any:
     has_static_shapes = all(isinstance(size, int) for x in (query, key) for size in x.shape)
     if has_static_shapes and _is_single_cpu():
         return cpu_attention(query, key, value, bias, mask)
-    return ops.dot_product_attention(query, key, value, bias=bias, mask=mask)
+    return query_blocks.composed_attention(query, key, value, bias, mask)
 
 
 def flash(

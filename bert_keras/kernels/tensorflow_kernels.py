@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from typing import Any
 
 import keras
@@ -93,6 +94,76 @@ def recomputed(function: Callable[..., Any]) -> Callable[..., Any]:
         return with_gradient("recomputed", output, [*inputs, *values], backward)
 
     return call
+
+
+def mapped(
+    function: Callable[..., Any],
+    blocks: Sequence[Any],
+    common: Sequence[Any],
+    constants: Sequence[Any],
+) -> Any:
+    """Return the outputs of a function for blocks, one after the other; see `query_blocks`.
+
+    Each block is computed again for its gradient, also one after the other.
+    """
+    blocks, common = (tuple(map(tf.convert_to_tensor, each)) for each in (blocks, common))
+    constants, count = tuple(map(tf.convert_to_tensor, constants)), blocks[0].shape[0]
+
+    def part(tensors: Sequence[Any], number: Any) -> list[Any]:
+        """Return one block of each tensor."""
+        return [tf.gather(x, number) for x in tensors]
+
+    def loop(step: Callable[..., Any], *values: Any) -> Any:
+        """Return the values after a step for each block."""
+        start = (tf.constant(0), *values)
+        return tf.while_loop(
+            lambda number, *_: number < count,
+            lambda number, *values: (number + 1, *step(number, *values)),
+            start,
+            parallel_iterations=1,
+            maximum_iterations=count,
+        )[1:]
+
+    def forward(number: Any, outputs: Any) -> list[Any]:
+        """Write the output of one block."""
+        block = function(*part(blocks, number), *common, *part(constants, number))
+        return [outputs.write(number, block)]
+
+    def backward(gradient: Any) -> list[Any]:
+        """Return the gradients of `blocks` and `common`."""
+
+        def step(number: Any, *values: Any) -> list[Any]:
+            """Write the gradients of one block, and add those of `common`, in float32."""
+            arrays, sums = values[: len(blocks)], values[len(blocks) :]
+            inputs = [*part(blocks, number), *common]
+            with tf.GradientTape() as tape:
+                tape.watch(inputs)
+                output = function(*inputs, *part(constants, number))
+            found = tape.gradient(output, inputs, tf.gather(gradient, number), _AS_ZEROS)
+            written = [
+                array.write(number, each) for array, each in zip(arrays, found, strict=False)
+            ]
+            of_common = found[len(blocks) :]
+            return written + [
+                total + tf.cast(each, total.dtype)
+                for total, each in zip(sums, of_common, strict=True)
+            ]
+
+        sums = [tf.zeros_like(x, tf.float32) for x in common]
+        values = loop(step, *map(_array_like, blocks), *sums)
+        stacked = [array.stack() for array in values[: len(blocks)]]
+        sums = values[len(blocks) :]
+        return stacked + [tf.cast(each, x.dtype) for each, x in zip(sums, common, strict=True)]
+
+    with nullcontext() if record is None else record.stop_recording():
+        (outputs,) = loop(forward, _array_like(blocks[0]))
+        output = outputs.stack()
+    return with_gradient("mapped", output, [*blocks, *common], backward)
+
+
+def _array_like(blocks: tf.Tensor) -> tf.TensorArray:
+    """Return an empty array for tensors of the dtype and shape of each of the blocks."""
+    return tf.TensorArray(blocks.dtype, blocks.shape[0], element_shape=blocks.shape[1:])
 
 
 def _after(gradient: Any, x: Any) -> Any:

@@ -6,6 +6,7 @@ import keras
 from keras import ops
 
 from bert_keras import kernels
+from bert_keras.kernels import query_blocks
 from bert_keras.kernels.mask_values import MASKED, lowest
 from bert_keras.layers.core import (
     Dense,
@@ -35,8 +36,8 @@ class SelfAttention(SerializableLayer):
 
     The kernels of the four projections are matrices, as in every checkpoint. At inference, and in
     training with `dropout` 0, PyTorch and JAX do not keep all probabilities in memory. TensorFlow
-    keeps them, and so does float16 on JAX with a CPU. `BertEncoder.describe_kernels` names the
-    kernel in use.
+    keeps those of rows of up to 2,048 tokens, and so does float16 on JAX with a CPU.
+    `BertEncoder.describe_kernels` names the kernel in use.
 
     Args:
         num_heads: N.
@@ -179,14 +180,16 @@ class SelfAttention(SerializableLayer):
                 )
         # [B, 1, T, S]. T is 1 for a padding mask, which is the same for all queries.
         mask = None if padding_mask is None else kernels.over_heads(padding_mask)
-        if (training and self.dropout.rate) or not kernels.has_fused_attention(self.compute_dtype):
-            probabilities_BNTS = self._probabilities(
-                query_BTNK, key_BSNK, positions, query_places, mask
-            )
+        bias_BNTS = self._bias(query_BTNK, key_BSNK, positions, query_places)
+        if training and self.dropout.rate:
+            probabilities_BNTS = self._probabilities(query_BTNK, key_BSNK, bias_BNTS, mask)
             probabilities_BNTS = self.dropout(probabilities_BNTS, training=training, seed=seed)
-            context_BTNK = ops.einsum("BNTS,BSNK->BTNK", probabilities_BNTS, value_BSNK)
+            context_BTNK = _weighted(probabilities_BNTS, value_BSNK)
+        elif not kernels.has_fused_attention(self.compute_dtype):
+            context_BTNK = query_blocks.attention(
+                self._attended, query_BTNK, key_BSNK, value_BSNK, bias_BNTS, mask
+            )
         else:
-            bias_BNTS = self._bias(query_BTNK, key_BSNK, positions, query_places)
             if bias_BNTS is not None:  # the kernels take a mask or a bias, and not both
                 bias_BNTS = _masked(bias_BNTS, mask, lowest(self.compute_dtype))
                 mask = None
@@ -206,7 +209,8 @@ class SelfAttention(SerializableLayer):
             padding_mask = window_mask(padding_mask, window, is_packed=False)
         query_BTNK, key_BSNK = self._heads(x, None, positions, None)
         mask = None if padding_mask is None else kernels.over_heads(padding_mask)
-        return self._probabilities(query_BTNK, key_BSNK, positions, None, mask)
+        bias_BNTS = self._bias(query_BTNK, key_BSNK, positions, None)
+        return self._probabilities(query_BTNK, key_BSNK, bias_BNTS, mask)
 
     def compute_output_shape(self, x_shape, padding_mask_shape=None):
         return x_shape
@@ -291,10 +295,13 @@ class SelfAttention(SerializableLayer):
             by_key, rows_BNTS, axis=2
         )
 
-    def _probabilities(self, query_BTNK, key_BSNK, positions, query_places, mask):
+    def _attended(self, query_BTNK, key_BSNK, value_BSNK, bias_BNTS, mask):
+        """Return the attention without a fused kernel and without dropout, BTNK."""
+        return _weighted(self._probabilities(query_BTNK, key_BSNK, bias_BNTS, mask), value_BSNK)
+
+    def _probabilities(self, query_BTNK, key_BSNK, bias_BNTS, mask):
         """Return the softmax of the scores over the keys, BNTS; masked keys have 0."""
         scores_BNTS = ops.einsum("BTNK,BSNK->BNTS", query_BTNK * self._scale, key_BSNK)
-        bias_BNTS = self._bias(query_BTNK, key_BSNK, positions, query_places)
         if bias_BNTS is not None:
             scores_BNTS = scores_BNTS + bias_BNTS
         # float16 has neither the range of the mask nor the precision of the sum.
@@ -342,6 +349,11 @@ class AttentionProbabilities(SerializableLayer):
         batch, length, _ = x.shape
         shape = (batch, self.attention.num_heads, length, length)
         return keras.KerasTensor(shape, dtype=self.compute_dtype)
+
+
+def _weighted(probabilities_BNTS, value_BSNK):
+    """Return the means of the values, weighted by the probabilities: BTNK."""
+    return ops.einsum("BNTS,BSNK->BTNK", probabilities_BNTS, value_BSNK)
 
 
 def _masked(scores_BNTS, mask, low: float):

@@ -11,7 +11,8 @@ from typing import Any
 
 import keras
 
-from bert_keras import hooks, saved_model_loading
+from bert_keras import features, hooks, saved_model_loading
+from bert_keras.kernels.query_blocks import LONG
 from bert_keras.layers.sharing import Sharing
 from bert_keras.models.input_data import DataChecks, InputKeys
 from bert_keras.models.value_checks import ValueChecks
@@ -140,7 +141,39 @@ class DirectModel(Sharing, keras.Model):
         if self._input_keys is not None:
             x = self._input_keys.select(x)
             self._value_checks.check(x)
-        return super().predict_on_batch(x)
+        with self._of_known_length(x):
+            return super().predict_on_batch(x)
+
+    @contextmanager
+    def _of_known_length(self, x: Any) -> Iterator[None]:
+        """Compile a function for each length of long rows, on TensorFlow.
+
+        Keras compiles one function for rows of any length. Attention in bands and in blocks needs
+        a known length.
+        """
+        tokens = x.get(features.TOKEN_IDS) if isinstance(x, Mapping) else None
+        length = 0 if tokens is None else tokens.shape[-1]
+        if length <= LONG or keras.backend.backend() != "tensorflow" or self.run_eagerly:
+            yield
+            return
+        self.make_predict_function()
+        usual, known = self.predict_function, self._predict_functions
+        if known.get("usual") is not usual:  # the model was compiled again
+            known.clear()
+            known["usual"] = usual
+        if length not in known:
+            self.make_predict_function(force=True)
+            known[length] = self.predict_function
+        self.predict_function = known[length]
+        try:
+            yield
+        finally:
+            self.predict_function = usual
+
+    @functools.cached_property
+    def _predict_functions(self) -> dict[Any, Any]:
+        """Functions of `predict_on_batch` by the length of long rows; "usual" is for all others."""
+        return {}
 
     def export(
         self,

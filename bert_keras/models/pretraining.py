@@ -11,7 +11,6 @@ import keras
 from keras import ops
 
 from bert_keras import features
-from bert_keras.config import BertConfig
 from bert_keras.earlier_names import renamed
 from bert_keras.inference import MaskMethods, PairMethods
 from bert_keras.layers import Generator, PairHead, TokenReplacement, to_be_filled
@@ -194,13 +193,6 @@ class ReplacedTokenDetector(Task):
 GENERATOR = "generator"
 
 
-def takes_generator(config: BertConfig) -> bool:
-    """Return whether `ElectraPretrainer` takes an encoder with this config."""
-    is_whole = config.unique_layers == config.num_layers and not config.pruned_heads
-    is_like_bert = config.block == "post_norm" and config.attention_positions == "none"
-    return is_whole and is_like_bert and config.window is None and config.position_rows > 0
-
-
 @keras.saving.register_keras_serializable(package="bert_keras")
 @final
 class ElectraPretrainer(Task):
@@ -245,7 +237,7 @@ class ElectraPretrainer(Task):
         tokenizer: Tokenizer | None = None,
     ):
         config = encoder.config
-        if not takes_generator(config):
+        if not config.takes_generator:
             raise ValueError(
                 "ELECTRA's generator needs an encoder without shared blocks, without pruned heads, "
                 "with post-norm blocks, and with positions in a table alone. Make such an encoder, "

@@ -45,7 +45,10 @@ _TOKENS = _TABLE.replace("{table}", "token") + (
     "rows: model.resize_vocabulary(tokenizer.vocab_size)."
 )
 _SEGMENTS = _TABLE.replace("{table}", "segment") + "Number the segments from 0."
-_POSITIONS = _TABLE.replace("{table}", "position") + "Shorten the examples."
+_POSITIONS = (
+    "{name} has {found} at {place}, but the model has {upper} positions: the last is {last}. "
+    "Shorten the examples."
+)
 _LENGTH = (
     "The model has {last} positions, but the rows of {name} have {found} tokens. "
     "Shorten the texts, as with max_length={last}."
@@ -83,8 +86,9 @@ class ValueChecks:
         self._segments = min(
             (table.segment.input_dim for table in tables if table.segment is not None), default=None
         )
-        # A model with a position table reads it at the `position_ids` of a batch that has them.
-        self._reads_positions = all(table.position is not None for table in tables)
+        # Rows with `position_ids` may be longer than the examples in them, except where the
+        # attention has a table of distances.
+        self._reads_positions = not any(table.limits_rows for table in tables)
         inputs: Any = model.input
         tokens = inputs.get(features.TOKEN_IDS) if isinstance(inputs, Mapping) else None
         # Not the last axis: Keras also takes tokens with one more axis, of one element.

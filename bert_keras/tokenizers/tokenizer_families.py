@@ -130,7 +130,9 @@ def family_name(tokenizer_class: object, model_type: object) -> str | None:
     if name in FAMILIES or name in REFUSED:
         return name
     is_general = tokenizer_class is None or str(tokenizer_class).startswith(GENERAL)
-    return MODEL_TYPES.get(str(model_type)) if is_general else None
+    family = MODEL_TYPES.get(str(model_type)) if is_general else None
+    # A general class has no steps of its own: such a folder has another tokenizer than its family.
+    return None if tokenizer_class is not None and family in REFUSED else family
 
 
 KNOWN_CLASSES = (

@@ -37,6 +37,7 @@ _GZIP = 2.8  # bytes of text for a byte of its file
 # Share of the speed of matrix products that a training step reaches, roughly.
 EFFICIENCY = 0.5
 FLOAT = 4  # bytes
+_LONG = 2048  # tokens; of longer rows no scores are kept, see `kernels.query_blocks`
 
 
 @dataclasses.dataclass(frozen=True)
@@ -235,12 +236,17 @@ def activation_bytes(recipe: RunRecipe, config: BertConfig, rows: int, length: i
     """Return bytes of the activations that a step with rows of so many tokens keeps.
 
     With gradient checkpointing these are the activations of one block, and the inputs of all.
+    Of long rows, no backend keeps the scores of global layers without attention dropout.
     """
-    per_token = 20 * config.hidden_size + 5 * config.num_heads * length
-    per_token += 3 * config.intermediate_size
-    kept = config.num_layers * per_token
+    scores = [length if length <= _LONG or config.attention_dropout else 0] * config.num_layers
+    if config.window is not None:
+        band = min(length, 3 * config.window)
+        scores = [band if config.is_local(i) else all_ for i, all_ in enumerate(scores)]
+    of_one = 20 * config.hidden_size + 3 * config.intermediate_size
+    kept = config.num_layers * of_one + 5 * config.num_heads * sum(scores)
     if recipe.gradient_checkpointing:
-        kept = per_token + config.num_layers * config.hidden_size
+        of_one += 5 * config.num_heads * max(scores)
+        kept = of_one + config.num_layers * config.hidden_size
     width = FLOAT if recipe.precision == "float32" else FLOAT // 2
     return width * rows * length * kept
 

@@ -240,10 +240,17 @@ class PretrainRecipe(RunRecipe):
         """Refuse a loss or a sequence length that the sizes of the model do not allow."""
         sizes = self.sizes()
         if self.loss in PAIR_LOSSES and sizes.num_segments < 2:
-            rule = f"must be mlm or rtd: {self.config} has no second segment for pairs"
+            losses = "mlm or rtd" if sizes.takes_generator else "mlm"
+            rule = f"must be {losses}: {self.config} has no second segment for pairs"
             fail("loss", rule, self.loss)
         if self.loss == "rtd" and sizes.unique_layers < sizes.num_layers:
             rule = f"must not be rtd: {self.config} shares its blocks"
+            fail("loss", rule, self.loss)
+        if self.loss == "rtd" and not sizes.takes_generator:
+            rule = (
+                f"must be mlm with {self.config}: the generator of rtd needs post-norm blocks, "
+                "global layers, and positions in a table alone"
+            )
             fail("loss", rule, self.loss)
         if self.sequence_length > sizes.max_positions:
             whose = "max_positions" if self.max_positions else f"the positions of {self.config}"

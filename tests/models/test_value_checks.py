@@ -20,7 +20,7 @@ WITH_LABELS = ("fit", "evaluate", "train_on_batch", "test_on_batch")
 LIMITS = {
     "token_ids": (50, "token table has 50 rows: the largest id is 49.*vocab_size"),
     "segment_ids": (2, "segment table has 2 rows: the largest id is 1"),
-    "position_ids": (12, "position table has 12 rows: the largest id is 11"),
+    "position_ids": (12, "model has 12 positions: the last is 11"),
     "mask_positions": (LENGTH, "rows are 7 tokens long: the last position is 6"),
     "first_positions": (LENGTH, "rows are 7 tokens long: the last position is 6"),
 }
