@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
@@ -343,11 +343,11 @@ def stated_value(values: Mapping[str, Any], key: str, family: Family) -> Any:
 
 def nested(values: Any, key: str) -> Any:
     """Return the value of a key such as "rope_parameters/rope_theta"; None without it."""
-    for part in key.split("/"):
-        if not isinstance(values, Mapping) or part not in values:
-            return None
-        values = values[part]
-    return values
+    first, _, rest = key.partition("/")
+    if not isinstance(values, Mapping):
+        return None
+    value = cast("Mapping[str, Any]", values).get(first)
+    return nested(value, rest) if rest else value
 
 
 def set_nested(values: dict[str, Any], key: str, value: Any) -> None:
