@@ -139,7 +139,7 @@ def mapped(
             with tf.GradientTape() as tape:
                 tape.watch(inputs)
                 output = function(*inputs, *part(constants, number))
-            found = tape.gradient(output, inputs, tf.gather(gradient, number), _AS_ZEROS)
+            found: Any = tape.gradient(output, inputs, tf.gather(gradient, number), _AS_ZEROS)
             written = [
                 array.write(number, each) for array, each in zip(arrays, found, strict=False)
             ]

@@ -63,7 +63,8 @@ def test_blocks_compute_what_all_queries_compute(
 
     def attention(query: Any, key: Any, value: Any, *bias: Any) -> Any:
         seen = None if MASKS[mask] is None else ops.convert_to_tensor(MASKS[mask])
-        return query_blocks.attention(attend, query, key, value, *(bias or (None,)), seen)
+        added = bias[0] if bias else None
+        return query_blocks.attention(attend, query, key, value, added, seen)
 
     def run() -> list[np.ndarray]:
         tensors = map(ops.convert_to_tensor, arrays)
