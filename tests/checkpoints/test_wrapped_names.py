@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tempfile
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -78,25 +79,19 @@ _FORMATS: dict[str, Callable[[Path, Arrays], None]] = {
 
 
 @pytest.fixture(scope="module")
-def transformers() -> Any:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return pytest.importorskip("transformers")
-
-
-@pytest.fixture(scope="module")
 def theirs(transformers: Any) -> Any:
     """Return a tiny BertForMaskedLM of transformers."""
     return reference.hugging_face_model(transformers, "ForMaskedLM")
 
 
 def _tensors(model: Any) -> Arrays:
-    """Return the tensors of a model of transformers without second names of tied weights."""
-    return {
-        name: values.numpy()
-        for name, values in model.state_dict().items()
-        if "decoder" not in name and not name.endswith("position_ids")
-    }
+    """Return the tensors of a model of transformers with their names in files.
+
+    A file has no second names of tied weights, and other names than the modules of some families.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        model.save_pretrained(folder)
+        return load_file(Path(folder, WEIGHTS))
 
 
 def _write(folder: Path, model: Any, rename: Callable[[str], str], file: str = WEIGHTS) -> Path:
