@@ -261,7 +261,9 @@ class ClusterReplacer(tf.Module):
         owner = tf.where(has_one, behind, 0)
         padded = tf.concat([segments, [-1]], axis=0)
         has_one &= tf.gather(padded, owner) == text.segments
-        taken = tf.math.unsorted_segment_sum(tf.where(has_one, gone, 0), owner, tf.size(points))
+        # One more than the new characters, because `owner` is 0 also where there are none.
+        size = tf.size(points)
+        taken = tf.math.unsorted_segment_sum(tf.where(has_one, gone, 0), owner, size + 1)[:size]
         return _placed(text, points, source, change - taken)
 
 

@@ -69,6 +69,7 @@ def test_hard_texts(name: str) -> None:
     generator = random.Random(0)
     texts = ["".join(generator.choices(HARD, k=1 + n % 9)) for n in range(400)]
     _check(name, [*HARD, "", "abc", *texts])
+    _check(name, ["\u0007", "\u00ad"])  # the rules leave nothing
 
 
 @pytest.mark.slow

@@ -88,6 +88,7 @@ def test_the_ids_of_python(name: str) -> None:
     _check(tokenizer, TEXTS)
     for text in TEXTS[:4]:
         _check(tokenizer, [text])
+    _check(tokenizer, ["\u0007"])  # some normalisations leave nothing of the batch
     _check(tokenizer, [])
     assert len(set(np.concatenate(tokenizer.text_ids(TEXTS)))) > 100
 
