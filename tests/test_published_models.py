@@ -65,7 +65,7 @@ _PARAMETERS = {
     "gte_large_en_v1_5": 434_139_136,
 }
 _ON_PYTORCH = pytest.mark.skipif(
-    keras.backend.backend() != "torch", reason="only PyTorch counts weights without memory"
+    keras.backend.backend() != "torch", reason="one backend: PyTorch counts weights without memory"
 )
 
 

@@ -27,7 +27,7 @@ MASKS = {
     "of queries": DRAW.random((2, 1, QUERIES, KEYS)) < 0.7,
 }
 without_blocks = pytest.mark.skipif(
-    keras.backend.backend() == "torch", reason="torch has a fused kernel, and no blocks"
+    keras.backend.backend() == "torch", reason="the backend torch has a fused kernel"
 )
 
 
@@ -122,7 +122,7 @@ def test_an_encoder_trains_alike(
 ) -> None:
     """Compiled steps compute the same gradients, also with gradient checkpointing."""
     if keras.backend.backend() != "tensorflow":
-        pytest.skip("the loop of blocks is TensorFlow's; jax and torch have their own kernels")
+        pytest.skip("backend: TensorFlow's loop of blocks")
     config = contracts.VALUES[name].replace(dropout=0.0, attention_dropout=0.0, pooler=False)
     encoder = contracts.as_trained(BertEncoder(config))
     x = contracts.batch(config, 12)
@@ -155,7 +155,7 @@ def _gradients(encoder: Any, x: dict[str, np.ndarray], jit_compile: bool) -> lis
 def test_a_length_of_long_rows_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
     """`predict_on_batch` computes long rows in blocks also after shorter rows."""
     if keras.backend.backend() != "tensorflow":
-        pytest.skip("only tensorflow compiles one function for rows of any length")
+        pytest.skip("backend: TensorFlow compiles one function for all lengths")
     from bert_keras.models import base
 
     encoder = contracts.as_trained(BertEncoder(contracts.VALUES["rotary"]))
