@@ -7,6 +7,7 @@ Outputs and gradients are those of all queries at once, within rounding.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -25,10 +26,10 @@ def is_long(query: Any, key: Any) -> bool:
 
     Args:
         query: BTNK.
-        key: BSNK. Only known lengths can be long.
+        key: BSNK. Only known lengths can be long, and no symbols of a traced program.
     """
-    queries, keys = query.shape[1], key.shape[1]
-    return queries is not None and keys is not None and queries * keys > LONG**2
+    sizes = query.shape[1], key.shape[1]
+    return all(isinstance(size, int) for size in sizes) and math.prod(sizes) > LONG**2
 
 
 def composed_attention(query: Any, key: Any, value: Any, bias: Any, mask: Any) -> Any:

@@ -14,6 +14,7 @@ from bert_keras import PRESETS, Predictor
 TEXTS = ["A small test of words.", "Unbelievable <mask> and more", ""]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shape", random_sentences.SHAPES)
 def test_both_libraries_open_it(
     shape: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, transformers
