@@ -6,7 +6,7 @@
 The models have the published sizes of the base models and random weights. bert_keras runs on each
 backend, and transformers runs with SDPA, with and without `torch.compile`. Training is a step of
 masked language modelling with AdamW. All lengths have the same number of tokens in a batch, and the
-rows are full. A gated feed-forward layer has three products; its FLOPs are not compared here.
+rows are full.
 
 The programs take turns, and each round runs in a new process. Memory is counted beyond the process
 before the model was built (`peak_memory.py`).

@@ -18,10 +18,10 @@ from pathlib import Path
 import keras
 
 from benchmarks.embedders import mini_lm
+from benchmarks.train_steppers import SHAPES
 from bert_keras import PRESETS, BertEncoder, SentenceEncoder, Tokenizer
 from bert_keras.data import demo_documents
 
-SHAPES = ("mpnet", "modernbert")
 _MAX_LENGTH = 384  # of all-mpnet-base-v2
 _LEARNED = 15_000  # words of ModernBERT's tokenizer
 
@@ -60,7 +60,7 @@ def main() -> None:
         prog="python -m benchmarks.random_sentences",
         description=(__doc__ or "").splitlines()[0],
     )
-    parser.add_argument("shape", choices=SHAPES)
+    parser.add_argument("shape", choices=tuple(SHAPES))
     parser.add_argument("folder", type=Path, help="a new folder")
     options = parser.parse_args()
     write(options.shape, options.folder)

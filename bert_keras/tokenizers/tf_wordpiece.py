@@ -17,6 +17,7 @@ import tensorflow as tf
 
 from bert_keras.tokenizers.graph_pipeline import WordPieces
 from bert_keras.tokenizers.tf_basic_tokenizer import NO_SPECIAL
+from bert_keras.tokenizers.tf_characters import changes
 from bert_keras.tokenizers.vocabulary import CONTINUATION, SPECIAL_TOKENS
 from bert_keras.tokenizers.vocabulary_coverage import MAX_WORD_LENGTH
 
@@ -377,7 +378,7 @@ class LongestPieces(tf.Module):
         lengths = rows.row_lengths()
         pieces = self._match(rows, tf.where(lengths > MAX_WORD_LENGTH, 0, NO_SPECIAL), hides=hides)
         word = pieces.value_rowids()
-        begins = tf.concat([[True], word[1:] != word[:-1]], axis=0)[: tf.size(word)]
+        begins = changes(word)
         sizes = tf.gather(self._lengths, pieces.flat_values)
         sizes = tf.where(begins, sizes, sizes - len(CONTINUATION))
         # A single piece is its word, also where it is the unknown token.
