@@ -40,17 +40,17 @@ def pytorch(preset: str, file: str) -> Round:
     """Export transformers' encoder with mean pooling to ONNX, as a contender without figures."""
     import torch
 
-    model = mean_of_tokens(preset)
+    model, names = mean_of_tokens(preset)
     axes = {0: torch.export.Dim("batch"), 1: torch.export.Dim("length")}
-    # Each input needs its own tensor. The same tensor three times would become a single input.
-    example = tuple(torch.ones((2, 8), dtype=torch.long) for _ in THEIR_INPUTS)
+    # Each input needs its own tensor. The same tensor for all would become a single input.
+    example = tuple(torch.ones((2, 8), dtype=torch.long) for _ in names)
     torch.onnx.export(
         model,
         example,
         file,
-        input_names=list(THEIR_INPUTS),
+        input_names=names,
         output_names=["vector"],
-        dynamic_shapes=(axes,) * len(THEIR_INPUTS),
+        dynamic_shapes=((axes,) * len(names),),
         dynamo=True,
     )
     return dict
@@ -184,14 +184,15 @@ def saved_model(folder: str) -> Encode:
     return lambda texts, case: _in_batches(answer, texts, case.batch_size)
 
 
-def onnx(file: str, tokenizer: str, max_length: int, *, is_ours: bool, by_length: bool) -> Encode:
+def onnx(file: str, tokenizer: str, max_length: int, *, by_length: bool) -> Encode:
     """Return an encoder with ONNX Runtime and the tokenizers library.
+
+    The inputs are those of the file, with our names or with those of transformers.
 
     Args:
         file: path of the ONNX model.
         tokenizer: path of a tokenizer.json.
         max_length: tokens after which texts are cut.
-        is_ours: whether the model is an export of bert_keras, with our names of the inputs.
         by_length: whether to put texts of similar length into a batch.
     """
     import onnxruntime
@@ -201,23 +202,29 @@ def onnx(file: str, tokenizer: str, max_length: int, *, is_ours: bool, by_length
     tokens = Tokenizer.from_file(tokenizer)
     tokens.enable_truncation(max_length)
     tokens.enable_padding()
-    names = OUR_INPUTS if is_ours else THEIR_INPUTS
-    kind = np.int32 if is_ours else np.int64
+    kinds = {each.name: _KINDS[each.type] for each in session.get_inputs()}
 
     def answer(texts: list[str]) -> Any:
         rows = tokens.encode_batch(texts)
         inputs = {
-            name: np.array([getattr(row, field) for row in rows], kind)
-            for name, field in zip(names, _FIELDS, strict=True)
+            name: np.array([getattr(row, _FIELDS[name]) for row in rows], kind)
+            for name, kind in kinds.items()
         }
         return session.run(None, inputs)[0]
 
     return lambda texts, case: _in_batches(answer, texts, case.batch_size, by_length=by_length)
 
 
-_FIELDS = ("ids", "type_ids", "attention_mask")
-OUR_INPUTS = ("token_ids", "segment_ids", "padding_mask")
-THEIR_INPUTS = ("input_ids", "token_type_ids", "attention_mask")
+# By the name of an input, the attribute of an encoding that it takes.
+_FIELDS = {
+    "token_ids": "ids",
+    "segment_ids": "type_ids",
+    "padding_mask": "attention_mask",
+    "input_ids": "ids",
+    "token_type_ids": "type_ids",
+    "attention_mask": "attention_mask",
+}
+_KINDS = {"tensor(int32)": np.int32, "tensor(int64)": np.int64}
 
 
 def sentence_transformers(preset: str, max_length: int) -> Encode:
@@ -233,7 +240,7 @@ def sentence_transformers(preset: str, max_length: int) -> Encode:
 def transformers(preset: str, max_length: int, *, compiled: bool = False) -> Encode:
     """Return an encoder with `AutoModel` of transformers, as the page of the model shows.
 
-    It uses SDPA for attention and mean pooling.
+    It uses mean pooling, and SDPA for attention where the model has it.
 
     Args:
         preset: folder of the sentence encoder.
@@ -244,7 +251,7 @@ def transformers(preset: str, max_length: int, *, compiled: bool = False) -> Enc
     from transformers import AutoTokenizer
 
     tokenizer = AutoTokenizer.from_pretrained(preset)
-    module = mean_of_tokens(preset)
+    module, names = mean_of_tokens(preset)
     call: Any = torch.compile(module) if compiled else module
 
     def answer(texts: list[str]) -> np.ndarray:
@@ -252,29 +259,34 @@ def transformers(preset: str, max_length: int, *, compiled: bool = False) -> Enc
             texts, padding=True, truncation=True, max_length=max_length, return_tensors="pt"
         )
         with torch.inference_mode():
-            return call(*(inputs[name] for name in THEIR_INPUTS)).numpy()
+            return call(*(inputs[name] for name in names)).numpy()
 
     return lambda texts, case: _in_batches(answer, texts, case.batch_size)
 
 
-def mean_of_tokens(preset: str) -> Any:
-    """Return a `torch.nn.Module` that computes unit vectors from `THEIR_INPUTS`."""
+def mean_of_tokens(preset: str) -> tuple[Any, list[str]]:
+    """Return a `torch.nn.Module` that computes unit vectors, and the names of its inputs.
+
+    The names are those of transformers, with the mask as the last.
+    """
     import torch
-    from transformers import AutoModel
+    from transformers import AutoModel, AutoTokenizer
+
+    names = list(AutoTokenizer.from_pretrained(preset).model_input_names)
 
     class MeanOfTokens(torch.nn.Module):
         def __init__(self) -> None:
             super().__init__()
-            self.model = AutoModel.from_pretrained(preset, attn_implementation="sdpa")
+            self.model = AutoModel.from_pretrained(preset)
 
-        def forward(self, ids: Any, segments: Any, mask: Any) -> Any:
-            outputs = self.model(input_ids=ids, token_type_ids=segments, attention_mask=mask)
+        def forward(self, *inputs: Any) -> Any:
+            outputs = self.model(**dict(zip(names, inputs, strict=True)))
             tokens = outputs.last_hidden_state
-            weights = mask.unsqueeze(-1).to(tokens.dtype)
+            weights = inputs[-1].unsqueeze(-1).to(tokens.dtype)
             mean = (tokens * weights).sum(1) / weights.sum(1).clamp(min=1e-9)
             return torch.nn.functional.normalize(mean, p=2, dim=1)
 
-    return MeanOfTokens().eval()
+    return MeanOfTokens().eval(), names
 
 
 def keras_hub(preset: str) -> Encode:

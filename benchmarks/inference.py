@@ -192,9 +192,9 @@ def contenders(preset: str, max_length: int, scratch: Path) -> list[Contender]:
     """
     sizes = {"preset": preset, "max_length": max_length}
     tokenizer = {"tokenizer": str(Path(preset, "tokenizer.json")), "max_length": max_length}
-    theirs = {"file": str(scratch / "peer.onnx"), **tokenizer, "is_ours": False}
+    theirs = {"file": str(scratch / "peer.onnx"), **tokenizer}
     our_file = str(scratch / "onnx" / "model.onnx")
-    ours = {"file": our_file, **tokenizer, "is_ours": True}
+    ours = {"file": our_file, **tokenizer}
     hub = {"preset": preset}
     programs: list[tuple[str, str, dict[str, Any], str]] = [
         *((f"{OURS}, {backend}", "ours", sizes, backend) for backend in BACKENDS),

@@ -4,9 +4,9 @@
         [--modes inference training] [--rounds 3] [--quick] [--only WORD …] [--out newer.json]
 
 The models have the published sizes of the base models and random weights. bert_keras runs on each
-backend, and transformers runs with SDPA, with and without `torch.compile`. Training is a step of
-masked language modelling with AdamW. All lengths have the same number of tokens in a batch, and the
-rows are full.
+backend, and transformers with and without `torch.compile`. Its ModernBERT uses SDPA; its MPNet has
+no such variant. Training is a step of masked language modelling with AdamW, also with gradient
+checkpointing. All lengths have the same number of tokens in a batch, and the rows are full.
 
 The programs take turns, and each round runs in a new process. Memory is counted beyond the process
 before the model was built (`peak_memory.py`).
@@ -30,6 +30,7 @@ from benchmarks.train_steppers import SHAPES, at_length
 
 PACKAGES = ("bert-keras", "keras", "tensorflow", "jax", "torch", "transformers")
 MODES = ("inference", "training")
+CHECKPOINTED = "gradients checkpointed"
 # Warner et al., 2024, Table 4; Song et al., 2020. A batch has 2,048 tokens.
 SIZES: dict[str, dict[str, int]] = {
     "modernbert": {"layers": 22, "width": 768, "heads": 12, "inner": 1152},
@@ -41,7 +42,7 @@ LENGTHS = {"modernbert": (512, 2048), "mpnet": (128, 512)}  # MPNet has 512 posi
 
 
 def programs(shape: str, mode: str, length: int, *, quick: bool = False) -> list[Contender]:
-    """Return the contenders.
+    """Return the contenders; those with gradient checkpointing come last.
 
     Args:
         shape: a key of `SIZES`.
@@ -53,7 +54,11 @@ def programs(shape: str, mode: str, length: int, *, quick: bool = False) -> list
     usual = contenders(mode, sizes, shape=shape)
     peer = usual[-1]
     compiled = {**peer.arguments, "compiled": True}
-    return [*usual, replace(peer, name=f"{TRANSFORMERS}, compiled", arguments=compiled)]
+    usual.append(replace(peer, name=f"{TRANSFORMERS}, compiled", arguments=compiled))
+    if mode == "inference":
+        return usual
+    checkpointed = {"checkpointed": True, "option": CHECKPOINTED}
+    return [*usual, *contenders(mode, sizes, shape=shape, **checkpointed)]
 
 
 def main() -> None:
@@ -79,7 +84,7 @@ def main() -> None:
                 with_memory(each)
                 for each in programs(shape, mode, length, quick=quick)
                 if any(word in each.name for word in words)
-                and not (quick and "compiled" in each.name)
+                and not (quick and ("compiled" in each.name or CHECKPOINTED in each.name))
             ]
             figures = summary(contest(chosen, rounds, console, together=False))
             rows = rows_of(mode, length, figures)

@@ -29,8 +29,10 @@ SHAPES: dict[str, tuple[str, dict[str, int]]] = {
 }
 
 
-def shaped_encoder(sizes: Mapping[str, int], dtype: str, shape: str) -> Any:
-    """Build a `BertEncoder` of a shape in `SHAPES`."""
+def shaped_encoder(
+    sizes: Mapping[str, int], dtype: str, shape: str, *, checkpointed: bool = False
+) -> Any:
+    """Build a `BertEncoder` of a shape in `SHAPES`; see `our_encoder`."""
     from bert_keras import PRESETS, BertEncoder
 
     config = PRESETS[f"{shape}_base"].replace(
@@ -39,7 +41,10 @@ def shaped_encoder(sizes: Mapping[str, int], dtype: str, shape: str) -> Any:
         num_heads=sizes["heads"],
         intermediate_size=sizes["inner"],
     )
-    return BertEncoder(config, dtype=dtype)
+    encoder = BertEncoder(config, dtype=dtype)
+    if checkpointed:
+        encoder.checkpoint_gradients()
+    return encoder
 
 
 def shaped_config(sizes: Mapping[str, int], shape: str) -> Any:
@@ -226,7 +231,7 @@ def ours(
 
     sizes = sizes_of(size)
     if shape:
-        encoder = shaped_encoder(sizes, dtype, shape)
+        encoder = shaped_encoder(sizes, dtype, shape, checkpointed=checkpointed)
     else:
         kind = {"attention_dropout": attention_dropout, "checkpointed": checkpointed}
         encoder = our_encoder(sizes, dtype, **kind)

@@ -1,10 +1,11 @@
-"""A pytest plugin: seeds, slow tests, CPU cores of each process, and forbidden skips.
+"""A pytest plugin: seeds, slow tests, CPU cores of each process, forbidden skips, slow files.
 
 With BERT_KERAS_REQUIRE_REFERENCE=1, as in CI, a skipped test fails. Only a reason that this
 environment cannot change excuses a skip: another backend or platform, a privileged user, no real
 test data. A missing or broken reference library therefore fails the run.
 
 A test that `tests/slow_tests.py` names gets the mark `slow` on the backends named there.
+`--durations=N` also shows the N files whose tests took the longest in all.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import os
 import random
 import re
 import zlib
+from collections import Counter
 from collections.abc import Generator
 from importlib.metadata import version
 
@@ -138,6 +140,23 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 def pytest_report_header() -> str:
     backend = os.environ.get("KERAS_BACKEND", "the default backend")
     return f"keras: {version('keras')} on {backend}"
+
+
+def pytest_terminal_summary(
+    terminalreporter: pytest.TerminalReporter, config: pytest.Config
+) -> None:
+    """Show the files whose tests took the longest, because many quick tests add up."""
+    count = config.getoption("durations")
+    reports = [report for group in terminalreporter.stats.values() for report in group]
+    seconds: Counter[str] = Counter()
+    for report in reports:
+        if isinstance(report, pytest.TestReport):
+            seconds[report.nodeid.partition("::")[0]] += report.duration
+    if not count or not seconds:
+        return
+    terminalreporter.section(f"slowest {count} files")
+    for path, total in seconds.most_common(count):
+        terminalreporter.line(f"{total:.0f} s {path}")
 
 
 @pytest.hookimpl(wrapper=True)

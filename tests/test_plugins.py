@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -40,7 +41,7 @@ def run(folder: Path, required: str) -> subprocess.CompletedProcess[str]:
         "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
     }
     command = [sys.executable, "-m", "pytest", "-p", "tests.plugins", "-c", os.devnull, "-rs"]
-    command += ["--rootdir", str(folder), str(folder)]
+    command += ["--durations=1", "--rootdir", str(folder), str(folder)]
     return subprocess.run(
         command, env=environment, cwd=folder, capture_output=True, text=True, check=False
     )
@@ -57,6 +58,7 @@ def test_a_missing_library_fails_a_complete_run(
     result = run(tmp_path, required)
     assert result.returncode == code, result.stdout
     assert counts in result.stdout
+    assert re.search(r"slowest 1 files =+\n\d+ s test_suite.py\n", result.stdout)
     assert ("Nothing may be skipped" in result.stdout) is bool(required)
 
 

@@ -21,6 +21,7 @@ from bert_keras.tokenizers.tokenizer_families import (
     VOCABULARY,
     Family,
 )
+from bert_keras.tokenizers.vocabulary import read_vocabulary
 from bert_keras.tokenizers.vocabulary_coverage import MAX_WORD_LENGTH
 
 _UNIGRAM = 1  # value of trainer_spec.model_type
@@ -225,12 +226,11 @@ def read_byte_level(
     )
 
 
-def read_wordpiece(path: Path, vocabulary: list[str], config: TokenizerConfig) -> Engine | None:
+def read_wordpiece(path: Path, config: TokenizerConfig) -> Engine | None:
     """Return the tokenizer of a vocab.txt with other special tokens than BERT's, as of MPNet.
 
     Args:
-        path: path of the file, for messages.
-        vocabulary: content of the file.
+        path: path of the file.
         config: settings in the folder's tokenizer_config.json.
 
     Returns:
@@ -238,10 +238,12 @@ def read_wordpiece(path: Path, vocabulary: list[str], config: TokenizerConfig) -
 
     Raises:
         ArtifactError: if the vocabulary lacks a special token.
+        DataError: if the file is not a vocabulary.
     """
     family = config.family_of(VOCABULARY)
     if dataclasses.replace(family.scheme, **config.tokens) == encoding.BERT:
         return None
+    vocabulary = read_vocabulary(path, special_tokens=())
     scheme = encoding.find_scheme(path, vocabulary, config.tokens, family=family.scheme)
     switches: dict[str, Any] = config.switches()
     return _opened(

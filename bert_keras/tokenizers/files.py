@@ -265,9 +265,8 @@ def _read_files(folder: Path, config: TokenizerConfig) -> dict[str, Any] | Engin
             raise ArtifactError(f"{vocabulary}: not the vocabulary of {ENGINE}. Remove one.")
         return arguments | config.switches()
     if vocabulary.is_file():
-        pieces = read_vocabulary(vocabulary)
-        other = backend_files.read_wordpiece(vocabulary, pieces, config)
-        return other or {"vocabulary": pieces, **config.switches()}
+        other = backend_files.read_wordpiece(vocabulary, config)
+        return other or {"vocabulary": read_vocabulary(vocabulary), **config.switches()}
     if exported_tokenizer.is_one(exported := exported_tokenizer.encoder_folder(folder)):
         return exported_tokenizer.read_tokenizer(exported)
     if (path := folder / exported_tokenizer.VOCABULARY).is_file():

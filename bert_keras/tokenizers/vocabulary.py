@@ -18,8 +18,12 @@ from bert_keras.tokenizers.vocabulary_coverage import TRAIN_ANOTHER, Coverage
 from bert_keras.tokenizers.word_counts import Progress, count_words, most_words, no_progress
 
 
-def read_vocabulary(path: Path) -> list[str]:
+def read_vocabulary(path: Path, special_tokens: Sequence[str] | None = None) -> list[str]:
     """Read and check a vocab.txt: UTF-8, one piece on each line; line n has id n - 1.
+
+    Args:
+        path: path of the file.
+        special_tokens: tokens that it must have; None for those of BERT.
 
     Raises:
         DataError: if the vocabulary is not valid. The message names file and line.
@@ -39,7 +43,7 @@ def read_vocabulary(path: Path) -> list[str]:
         ) from None
     # `splitlines` would split at U+2028 and similar characters, which are published entries.
     vocabulary = [line.removesuffix("\r") for line in text.removesuffix("\n").split("\n")]
-    check_vocabulary(vocabulary, str(path), lines=True)
+    check_vocabulary(vocabulary, str(path), lines=True, special_tokens=special_tokens)
     return vocabulary
 
 
@@ -62,14 +66,18 @@ _UNWRITABLE = re.compile("[\0\r\n\ud800-\udfff]")
 
 
 def check_vocabulary(
-    vocabulary: Sequence[str], name: str = "vocabulary", lines: bool = False
+    vocabulary: Sequence[str],
+    name: str = "vocabulary",
+    lines: bool = False,
+    special_tokens: Sequence[str] | None = None,
 ) -> None:
-    """Check that a vocabulary is valid for BERT.
+    """Check that a vocabulary is valid for WordPiece.
 
     Args:
         vocabulary: all pieces.
         name: name of the vocabulary in messages, such as a path.
         lines: whether the entries are the lines of the file `name`.
+        special_tokens: tokens that it must have; None for those of BERT.
 
     Raises:
         DataError: if an entry is blank, occurs twice or cannot be written, or a special token is
@@ -102,7 +110,8 @@ def check_vocabulary(
                 "by an unused entry, so that all other ids stay."
             )
         seen[token] = index
-    if missing := [token for token in SPECIAL_TOKENS if token not in seen]:
+    needed = SPECIAL_TOKENS if special_tokens is None else special_tokens
+    if missing := [token for token in needed if token not in seen]:
         raise DataError(
             f"{name}: lacks {', '.join(missing)}. Received: {len(seen)} entries. "
             "Every special token needs an entry of its own."

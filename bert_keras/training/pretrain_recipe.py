@@ -276,7 +276,10 @@ def load_recipe(name_or_path: str) -> PretrainRecipe:
 
 
 def quicktest(recipe: PretrainRecipe) -> PretrainRecipe:
-    """Return the recipe of a quick test: a tiny model, few steps, the demo corpus."""
+    """Return the recipe of a quick test: a tiny model of its kind, few steps, the demo corpus."""
+    sizes = recipe.sizes()
+    is_grouped = sizes.key_value_heads < sizes.num_heads  # no value gives fewer heads of keys
+    heads = sizes.key_value_heads if is_grouped else 2
     return dataclasses.replace(
         recipe,
         name=f"{recipe.name or 'recipe'}_quicktest",
@@ -286,7 +289,10 @@ def quicktest(recipe: PretrainRecipe) -> PretrainRecipe:
         language="en",
         vocab="",
         init_checkpoint="",
-        config="bert_tiny_uncased",
+        hidden_size=64 * heads,
+        num_layers=2,
+        num_heads=heads,
+        intermediate_size=256,
         max_positions=0,
         # The text has about 100 characters.
         vocab_size=min(recipe.vocab_size, 60 if recipe.tokenizer_model == "char" else 1_000),

@@ -35,7 +35,6 @@ def test_onnx(is_ours: bool, tiny_preset: Path, tmp_path: Path, transformers) ->
         str(file),
         str(tiny_preset / "tokenizer.json"),
         MAX_LENGTH,
-        is_ours=is_ours,
         by_length=not is_ours,
     )
     expected = embedders.ours(preset, MAX_LENGTH)(TEXTS, CASES[0])

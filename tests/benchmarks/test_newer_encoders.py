@@ -27,6 +27,10 @@ def test_programs() -> None:
     for mode in newer_encoders.MODES:
         programs = newer_encoders.programs("modernbert", mode, 512, quick=True)
         names = [each.name for each in programs]
+        if mode == "training":
+            assert [name.partition(",")[0] for name in names[5:]] == [*[OURS] * 3, TRANSFORMERS]
+            assert all(each.arguments["checkpointed"] for each in programs[5:])
+            names = names[:5]
         assert names[-2:] == [TRANSFORMERS, f"{TRANSFORMERS}, compiled"]
         assert [name.partition(",")[0] for name in names[:-2]] == [OURS] * 3
         assert KERAS_HUB not in " ".join(names)

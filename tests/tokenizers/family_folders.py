@@ -190,6 +190,12 @@ KINDS: dict[str, Published] = {
     "mpnet_without_settings": Published(
         _wordpiece(*_MPNET), "MPNetTokenizer", _of("mpnet"), ("mpnet",)
     ),
+    "mpnet_without_tokens_of_bert": Published(
+        _wordpiece(*_MPNET[:4], *VOCABULARY[len(_BERT_TOKENS) :], "<mask>"),
+        "MPNetTokenizer",
+        _of("mpnet", tokenizer_class="MPNetTokenizer", unk_token="<unk>"),
+        ("mpnet",),
+    ),
     "roberta": Published(
         _byte_level(("<s>", "<pad>", "</s>", "<unk>", "<mask>")),
         "RobertaTokenizer",

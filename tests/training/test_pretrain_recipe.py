@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from bert_keras import PRESETS
 from bert_keras.errors import UsageError
 from bert_keras.training import pretrain_recipe as module
 from bert_keras.training.finetune_recipe import TASK_NAMES, FinetuneRecipe
@@ -19,6 +20,9 @@ from bert_keras.training.pretrain_recipe import (
 from bert_keras.training.recipe_base import RENAMED, RENAMED_TASKS, rules_of
 from bert_keras.training.recipe_files import parse_overrides
 from tests.contracts import TINY
+
+# What a model of a family has in every size.
+_KIND = ("family", "block", "norm", "gated", "window", "attention_positions", "position_embedding")
 
 
 def _recipe(**values) -> PretrainRecipe:
@@ -247,7 +251,15 @@ def test_quicktest_keeps_what_makes_the_recipe_and_shrinks_the_rest() -> None:
     assert (quick.corpus, quick.name, quick.out) == ("demo", "mine_quicktest", "")
     assert quick.steps <= 10
     assert quick.sequence_length <= 32
-    assert quick.config == "bert_tiny_uncased"
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_quicktest_has_a_tiny_model_of_the_family(name: str) -> None:
+    quick = quicktest(_recipe(config=name, loss="mlm")).sizes()
+    assert quick.hidden_size <= 384
+    assert quick.num_layers == 2
+    same = {key: getattr(PRESETS[name], key) for key in _KIND}
+    assert {key: getattr(quick, key) for key in _KIND} == same
 
 
 def test_every_recipe_loads_and_has_its_quicktest() -> None:
