@@ -1,7 +1,7 @@
 """Held-out loss of recipes that train for the same seconds on the same text, with several seeds.
 
     python -m benchmarks.pretraining_recipes --corpus FILES --folder FOLDER --seconds 3240
-        [--seeds 0 1 2] [--quick] [--out recipes.json]
+        [--seeds 0 1 2] [--only RECIPE …] [--quick] [--out recipes.json]
 
 The recipes are wiki_mini, wiki_mini with loss=mlm, and modern_mini. The text is prepared once, with
 one vocabulary. A short run of each recipe measures the seconds of a step; from it follow the steps
@@ -38,7 +38,7 @@ RECIPES: dict[str, tuple[str, dict[str, Any]]] = {
 }
 TEXT = {"validation_split": 0.06, "vocab_size": 16_000}
 _REPORT = 50  # steps of a report
-_PROBE = 200  # steps of the run that measures a step; the first report is left out
+_PROBE = 100  # steps of the run that measures a step; the first report is left out
 # Nothing but training takes time within a run: it has one evaluation, at its end.
 _RUN = {"export": "false", "log_every": _REPORT, "evaluate_every": 10**6, "eval_examples": 32}
 _QUICK_TEXT = {"validation_split": 0.08, "vocab_size": 1_000}
@@ -158,6 +158,9 @@ def main() -> None:
     parser.add_argument("--folder", type=Path, required=True, help="folder of all runs")
     parser.add_argument("--seconds", type=float, default=3_240.0, help="of training, of each run")
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
+    parser.add_argument(
+        "--only", nargs="+", choices=tuple(RECIPES), default=tuple(RECIPES), help="these recipes"
+    )
     parser.add_argument("--quick", action="store_true", help="tiny models on the demo corpus")
     parser.add_argument("--out", type=Path, help="write the figures to this JSON file")
     options, console = parser.parse_args(), Console()
@@ -167,7 +170,7 @@ def main() -> None:
     folder.mkdir(parents=True, exist_ok=True)
     more = _QUICK if options.quick else {}
     corpus = _prepared(options.corpus, folder, quick=options.quick)
-    results: dict[str, list[Result]] = {words: [] for words in RECIPES}
+    results: dict[str, list[Result]] = {words: [] for words in options.only}
     for seed in options.seeds:  # in turn, so that a slower hour of the machine meets all recipes
         for words, runs in results.items():
             console.print(f"{words}, seed {seed}")

@@ -16,6 +16,7 @@ import pytest
 
 import bert_keras as bk
 from bert_keras import features, models
+from bert_keras.checkpoints.hugging_face_names import FAMILIES
 from bert_keras.errors import ArtifactError
 from tests import contracts, reference
 from tests.markdown import PYTHON, blocks, run_python
@@ -37,6 +38,14 @@ _TENSORFLOW = {
     "albert": ("Albert", "ForPreTraining"),
     "electra": ("Electra", "ForPreTraining"),
 }
+# Families of that version whose classes the page names without a table.
+_MORE = {
+    **{"camembert": "Camembert", "deberta": "Deberta", "deberta_v2": "DebertaV2"},
+    **{"mpnet": "MPNet", "rembert": "RemBert", "roformer": "RoFormer"},
+    "roberta_prelayernorm": "RobertaPreLayerNorm",
+}
+# transformers has no TFDebertaForMultipleChoice.
+_NOT_THERE = {"DebertaForMultipleChoice", "RoFormerForMultipleChoice"}
 _CLASSES = {
     f"TF{name}{ending}": (family, ending)
     for family, (name, *more) in _TENSORFLOW.items()
@@ -64,6 +73,12 @@ LINES = _lines()
 def test_the_table_has_every_class() -> None:
     assert set(LINES) == set(_CLASSES)
     assert len(_CLASSES) == 43
+
+
+@pytest.mark.parametrize("family", _MORE)
+def test_classes_of_families_without_a_table(family: str) -> None:
+    theirs = {f"{_MORE[family]}{ending}" for ending in _ENDINGS if ending != "Model"}
+    assert theirs - _NOT_THERE <= set(FAMILIES[family].classes.values())
 
 
 def test_every_name_of_ours_is_there() -> None:

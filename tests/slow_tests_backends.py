@@ -1,4 +1,4 @@
-"""Tests that are slow on PyTorch or JAX alone; see slow_tests.py."""
+"""Tests that are slow on one backend alone; see slow_tests.py."""
 
 from __future__ import annotations
 
@@ -80,4 +80,80 @@ JAX: Tests = {
         "test_pretraining_without_tensorflow": (),
         "test_the_tests_need_no_package_but_those_of_dev": (),
     },
+}
+
+TENSORFLOW: Tests = {
+    "tests/checkpoints/test_tf_hub.py": {
+        "test_modules_of_tensorflow_1": ("bert",),
+        "test_same_weights_and_outputs": ("albert",),
+    },
+    "tests/checkpoints/test_tf_hub_export.py": {
+        "test_same_weights_config_and_outputs": ("distilbert",)
+    },
+    "tests/export/graph/test_question_answering.py": {
+        "test_answers_are_the_predictors": ("16-options0",)
+    },
+    "tests/export/graph/test_signatures.py": {
+        "test_functions_answer_as_the_predictor": (
+            "cosines",
+            "encoder",
+            "numbers",
+            "several",
+            "vectors",
+        )
+    },
+    "tests/export/graph/test_signatures_texts.py": {
+        "test_portable_has_no_operation_of_tensorflow_text": (),
+        "test_signatures": ("MultipleChoice-prompt options-outputs5-others5",),
+    },
+    "tests/export/graph/test_text_classification_texts.py": {"test_labels": ("single_label-True",)},
+    "tests/export/graph/test_tf_hub.py": {"test_encoders": ("bert",)},
+    "tests/export/graph/test_token_classification_entities.py": {
+        "test_entities_are_the_predictors": ("bare-False",)
+    },
+    "tests/export/runtimes/test_litert.py": {
+        "test_it_answers_alike": ("choices",),
+        "test_quantised": ("float16-0.003",),
+    },
+    "tests/export/runtimes/test_onnx_model.py": {
+        "test_it_answers_alike": ("pairs",),
+        "test_quantised": ("int8-0.1",),
+    },
+    "tests/export/runtimes/test_openvino_model.py": {
+        "test_it_answers_alike": ("pretrainer-int8-0.1",)
+    },
+    "tests/export/test_clients.py": {
+        "test_answers_are_the_predictors": ("labels",),
+        "test_rows_do_not_disturb_each_other": ("labels",),
+    },
+    "tests/export/test_open_client.py": {"test_hub": ()},
+    "tests/export/test_saved_model_subwords.py": {
+        "test_labels_of_texts_and_pairs": ("modernbert",)
+    },
+    "tests/export/test_runtime_model.py": {
+        "test_a_file_answers_as_the_model_in_any_size": ("tagger-onnx",),
+        "test_a_saved_model_answers_as_the_model": ("tagger",),
+        "test_it_answers_as_predict_does": ("onnx/labels",),
+        "test_rows_do_not_disturb_each_other": ("onnx/labels",),
+    },
+    "tests/layers/test_saved_model_layer.py": {"test_what_is_frozen_does_not_move": ("model",)},
+    "tests/models/test_base.py": {"test_an_error_costs_no_weight": ("1-fit",)},
+    "tests/test_cli_export.py": {"test_export_and_check": ()},
+    "tests/test_migration_from_others.py": {"test_the_page_of_tf_hub_runs": ()},
+    "tests/test_package.py": {"test_devices_can_be_configured_after_all_imports": ()},
+    "tests/tokenizers/test_backends.py": {"test_real_strings": ("xlm_roberta",)},
+    "tests/tokenizers/test_basic_tokenizer.py": {
+        "test_characters_are_split_as_the_engine_does": ("splitter1",),
+        "test_every_code_point": ("accents_kept",),
+    },
+    "tests/tokenizers/test_tf_tokenizer.py": {
+        "test_eager_tf_data_and_reloaded_are_the_same": (
+            "accents_kept-fast",
+            "accents_stripped-portable",
+        )
+    },
+    "tests/tokenizers/test_tokenizer.py": {
+        "test_real_strings": ("bert-base-chinese-vocab.txt-switches3-None",)
+    },
+    "tests/training/test_pretrain.py": {"test_quicktest_of_every_recipe": ()},
 }
