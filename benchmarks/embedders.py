@@ -13,8 +13,10 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.mean_vectors import mean_of_tokens
 from bert_keras import Tokenizer
 from bert_keras.data import demo_documents, read_table
+from bert_keras.errors import DataError
 
 
 def mini_lm() -> str:
@@ -264,31 +266,6 @@ def transformers(preset: str, max_length: int, *, compiled: bool = False) -> Enc
     return lambda texts, case: _in_batches(answer, texts, case.batch_size)
 
 
-def mean_of_tokens(preset: str) -> tuple[Any, list[str]]:
-    """Return a `torch.nn.Module` that computes unit vectors, and the names of its inputs.
-
-    The names are those of transformers, with the mask as the last.
-    """
-    import torch
-    from transformers import AutoModel, AutoTokenizer
-
-    names = list(AutoTokenizer.from_pretrained(preset).model_input_names)
-
-    class MeanOfTokens(torch.nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.model = AutoModel.from_pretrained(preset)
-
-        def forward(self, *inputs: Any) -> Any:
-            outputs = self.model(**dict(zip(names, inputs, strict=True)))
-            tokens = outputs.last_hidden_state
-            weights = inputs[-1].unsqueeze(-1).to(tokens.dtype)
-            mean = (tokens * weights).sum(1) / weights.sum(1).clamp(min=1e-9)
-            return torch.nn.functional.normalize(mean, p=2, dim=1)
-
-    return MeanOfTokens().eval(), names
-
-
 def keras_hub(preset: str) -> Encode:
     """Return an encoder with KerasHub's `BertTextEmbedder`, on the backend of this process.
 
@@ -391,7 +368,13 @@ def cases_of(
             size = length - 2  # [CLS] and [SEP]
             starts = range(0, BATCH * size, size)
             texts = [tokenizer.decode(ids[start : start + size]) for start in starts]
-            cases.append(case(f"length {length}", texts, BATCH))
+            made = case(f"length {length}", texts, BATCH)
+            if made.tokens != BATCH * length:
+                raise DataError(
+                    "--sweep needs a model with BERT's WordPiece: texts that are made of this "
+                    "tokenizer's words have another number of tokens."
+                )
+            cases.append(made)
         few = _evenly(sentences, max(BATCHES))
         cases += [case(f"batch {size}", few, size) for size in BATCHES]
     return cases
@@ -400,7 +383,7 @@ def cases_of(
 def _whole_words(tokenizer: Tokenizer, ids: list[int]) -> list[int]:
     """Return the ids that are words of one piece.
 
-    Any sequence of these ids can be decoded to a text with the same number of tokens.
+    With WordPiece, any sequence of these ids can be decoded to a text with as many tokens.
     """
     is_word = [piece.isascii() and piece.isalpha() for piece in tokenizer.vocabulary]
     return [number for number in ids if is_word[number]]

@@ -39,6 +39,7 @@ from benchmarks.embedders import PARAGRAPHS, SENTENCES, SINGLE, Case, cases_of, 
 from benchmarks.pictures import picture
 from benchmarks.report import PEAK, forward_flops, peak_of, peaks
 from bert_keras import Tokenizer
+from bert_keras.checkpoints.hugging_face_names import FAMILIES, family_name
 from bert_keras.errors import DataError
 
 # === Tables: ratios to the peers, shares of the peak, targets ===
@@ -138,16 +139,18 @@ def share_of_peak(case: Case, row: Mapping[str, Any], peak: float) -> float:
 
 
 def operations_of(config: Mapping[str, Any], length: int) -> int:
-    """Return the floating-point operations that a text needs.
+    """Return the floating-point operations that a text needs. Local layers count as global.
 
     Args:
         config: content of the config.json of a model.
         length: tokens of the text.
     """
+    family = family_name(config)
+    is_gated = family is not None and FAMILIES[family].fixed.get("gated", False)
     sizes = {
         "layers": config["num_hidden_layers"],
         "width": config["hidden_size"],
-        "inner": config["intermediate_size"],
+        "inner": config["intermediate_size"] * (3 if is_gated else 2) // 2,  # in two matrices
     }
     return forward_flops({**sizes, "batch": 1, "length": length})
 
@@ -297,16 +300,16 @@ def main() -> None:
     sizes = {"quick": options.quick, "sweep": options.sweep or options.plot is not None}
     try:
         sentences, paragraphs = texts_of(options.data)
+        cases = cases_of(
+            Tokenizer.from_preset(preset),
+            sentences,
+            paragraphs,
+            length,
+            partial(operations_of, config),
+            **sizes,
+        )
     except DataError as error:
         parser.error(str(error))
-    cases = cases_of(
-        Tokenizer.from_preset(preset),
-        sentences,
-        paragraphs,
-        length,
-        partial(operations_of, config),
-        **sizes,
-    )
     with tempfile.TemporaryDirectory() as folder:
         scratch = Path(folder)
         text = json.dumps([asdict(case) for case in cases])

@@ -171,6 +171,34 @@ def transformers(
     return _rounds(predict, sizes, told)
 
 
+def mean_of_tokens(preset: str) -> tuple[Any, list[str]]:
+    """Return transformers' encoder with unit vectors as its output, and the names of its inputs.
+
+    The mask is the last input.
+
+    Args:
+        preset: folder of a sentence encoder.
+    """
+    import torch
+    from transformers import AutoModel, AutoTokenizer
+
+    names = list(AutoTokenizer.from_pretrained(preset).model_input_names)
+
+    class MeanOfTokens(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.model = AutoModel.from_pretrained(preset)
+
+        def forward(self, *inputs: Any) -> Any:
+            outputs = self.model(**dict(zip(names, inputs, strict=True)))
+            tokens = outputs.last_hidden_state
+            weights = inputs[-1].unsqueeze(-1).to(tokens.dtype)
+            mean = (tokens * weights).sum(1) / weights.sum(1).clamp(min=1e-9)
+            return torch.nn.functional.normalize(mean, p=2, dim=1)
+
+    return MeanOfTokens().eval(), names
+
+
 def _rounds(predict: Callable[[int], np.ndarray], sizes: dict[str, int], told: str) -> Round:
     count = sizes["batch"] * sizes["steps"]
     first = predict(sizes["batch"])

@@ -87,7 +87,10 @@ def main() -> None:
                 and not (quick and ("compiled" in each.name or CHECKPOINTED in each.name))
             ]
             figures = summary(contest(chosen, rounds, console, together=False))
-            rows = rows_of(mode, length, figures)
+            rows: list[dict[str, Any]] = []
+            for is_checkpointed in (False, True):  # each kind is compared with its peers
+                names = [name for name in figures if (CHECKPOINTED in name) is is_checkpointed]
+                rows += rows_of(mode, length, {name: figures[name] for name in names})
             show(rows, f"{shape}, rows of {length}, {mode}, {rounds} rounds", console)
             results += rows
             report.write(

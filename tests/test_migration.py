@@ -40,8 +40,12 @@ _TENSORFLOW = {
 }
 # Families of that version whose classes the page names without a table.
 _MORE = {
-    **{"camembert": "Camembert", "deberta": "Deberta", "deberta_v2": "DebertaV2"},
-    **{"mpnet": "MPNet", "rembert": "RemBert", "roformer": "RoFormer"},
+    "camembert": "Camembert",
+    "deberta": "Deberta",
+    "deberta_v2": "DebertaV2",
+    "mpnet": "MPNet",
+    "rembert": "RemBert",
+    "roformer": "RoFormer",
     "roberta_prelayernorm": "RobertaPreLayerNorm",
 }
 # transformers has no TFDebertaForMultipleChoice.

@@ -188,13 +188,13 @@ def _joint_values(values: Mapping[str, Any], family: Family, path: Path) -> dict
 def _require(values: Mapping[str, Any], family: Family, path: Path) -> None:
     """Raise `ArtifactError` for a value that this package does not compute."""
     for key, accepted in family.required.items():
-        found = nested(values, key)
-        if found is None:
-            continue
-        if not any(found is value or found == value for value in accepted):
+        for name in (key, *family.aliases.get(key, ())):
+            found = nested(values, name)
+            if found is None or any(found is value or found == value for value in accepted):
+                continue
             advice = f". {family.advice[key]}" if key in family.advice else ""
             raise ArtifactError(
-                f"{path}: not supported: {key}={found!r:.200}. "
+                f"{path}: not supported: {name}={found!r:.200}. "
                 f"Supported: {', '.join(map(repr, accepted))}{advice}"
             )
 
@@ -209,7 +209,8 @@ def _layer_pattern(
     """
     kinds, every = values.get("layer_types"), values.get(_EVERY)
     if kinds is None:
-        usual = _USUAL if every is None else every
+        # UltraBERT, whose first layer is local, does not read the number.
+        usual = _USUAL if every is None or family.first_global else every
         return {"global_every": usual, "global_offset": family.first_global}
     is_list = isinstance(kinds, list) and all(kind in (_LOCAL, _GLOBAL) for kind in kinds)
     if is_list and len(kinds) == num_layers:

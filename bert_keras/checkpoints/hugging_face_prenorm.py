@@ -19,9 +19,11 @@ from bert_keras.checkpoints.hugging_face_family import (
 )
 from bert_keras.checkpoints.hugging_face_rotary import (
     BASE,
+    EARLIER_BASES,
+    EARLIER_ROTATION,
     PLAIN,
-    PLAIN_ROTATION,
     ROTARY,
+    ROTATION,
     without,
 )
 
@@ -29,9 +31,12 @@ _BASES = {
     "rotary_base": "rope_parameters/full_attention/rope_theta",
     "local_rotary_base": "rope_parameters/sliding_attention/rope_theta",
 }
-_PLAIN_BY_LAYER = {
-    "rope_parameters/full_attention/rope_type": PLAIN,
-    "rope_parameters/sliding_attention/rope_type": PLAIN,
+_KINDS = [f"rope_parameters/{kind}" for kind in ("full_attention", "sliding_attention")]
+_PLAIN_BY_LAYER = {f"{kind}/rope_type": PLAIN for kind in _KINDS}
+# The library puts `rope_scaling` into the parameters of both kinds.
+_EARLIER_BY_LAYER = {
+    f"{kind}/rope_type": (f"{kind}/type", "rope_scaling/rope_type", "rope_scaling/type")
+    for kind in _KINDS
 }
 # One key has the biases of both layers.
 _BIASES = {
@@ -93,7 +98,7 @@ _MODERNBERT = Family(
         "activation": "hidden_activation",
         "layer_norm_epsilon": "norm_eps",
         "norm_bias": "norm_bias",
-        "dropout": "embedding_dropout",
+        "dropout": "embedding_dropout",  # theirs leaves the outputs of the sublayers whole
         "attention_dropout": "attention_dropout",
         "intermediate_dropout": "mlp_dropout",
         "initializer_range": "initializer_range",
@@ -115,8 +120,9 @@ _MODERNBERT = Family(
     },
     conversions={"window": Conversion(_half, _twice)},
     aliases={
-        _BASES["rotary_base"]: ("global_rope_theta",),
-        _BASES["local_rotary_base"]: ("local_rope_theta",),
+        _BASES["rotary_base"]: ("rope_scaling/rope_theta", "global_rope_theta"),
+        _BASES["local_rotary_base"]: ("rope_scaling/rope_theta", "local_rope_theta"),
+        **_EARLIER_BY_LAYER,
     },
     required={
         **_PLAIN_BY_LAYER,
@@ -162,6 +168,7 @@ _LLAMA_CONSTANTS = {
     "num_key_value_heads": "num_key_value_heads",
     "activation": "hidden_act",
     "layer_norm_epsilon": "rms_norm_eps",
+    "dropout": "hidden_dropout",  # of published configs; the library does not read it
     "attention_dropout": "attention_dropout",
     "initializer_range": "initializer_range",
     **_BIASES,
@@ -169,12 +176,13 @@ _LLAMA_CONSTANTS = {
 _LLAMA_DEFAULTS = {
     "num_key_value_heads": None,
     "hidden_act": "silu",
+    "hidden_dropout": 0.0,
     "attention_dropout": 0.0,
     "initializer_range": 0.02,
     **_NO_BIASES,
     "tie_word_embeddings": False,
 }
-_LLAMA_FIXED = {**_PRE_NORM, "norm": "rms", "embedding_norm": False, "dropout": 0.0}
+_LLAMA_FIXED = {**_PRE_NORM, "norm": "rms", "embedding_norm": False}
 _EUROBERT = Family(
     model_types=("eurobert",),
     prefix="model.",
@@ -193,12 +201,13 @@ _EUROBERT = Family(
         "classifier_pooling": "late",
         BASE: 10_000.0,
     },
-    aliases={BASE: ("rope_theta",), "classifier_pooling": ("clf_pooling",)},
-    required=PLAIN_ROTATION,
-    irrelevant=(
-        *("pretraining_tp", "hidden_dropout"),
-        *("bos_token", "eos_token", "mask_token", "pad_token"),
-    ),
+    aliases={
+        BASE: EARLIER_BASES,
+        ROTATION: EARLIER_ROTATION,
+        "classifier_pooling": ("clf_pooling",),
+    },
+    required={ROTATION: PLAIN},
+    irrelevant=("pretraining_tp", "bos_token", "eos_token", "mask_token", "pad_token"),
     has_own_code=True,
     head_size="head_dim",
     fixed=_LLAMA_FIXED,
@@ -259,6 +268,7 @@ _ULTRABERT = Family(
         _BASES["local_rotary_base"]: 10_000.0,
     },
     earlier=_by_layer,
+    aliases=_EARLIER_BY_LAYER,
     required={**_PLAIN_BY_LAYER, "attention_windows": (None,), "rope_theta": (None,)},
     advice={
         "attention_windows": "Give all local layers the same window",

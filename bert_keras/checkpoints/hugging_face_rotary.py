@@ -30,9 +30,11 @@ BASE = "rope_parameters/rope_theta"
 # Rotary positions whose rates are the plain ones. "dynamic" scaling changes them only in texts of
 # more than `max_position_embeddings` tokens, which an encoder refuses.
 PLAIN = ("default", "dynamic")
-PLAIN_ROTATION: Mapping[str, tuple[Any, ...]] = dict.fromkeys(
-    ("rope_parameters/rope_type", "rope_scaling/rope_type", "rope_scaling/type"), PLAIN
-)
+ROTATION = "rope_parameters/rope_type"
+# Earlier names of these keys, which the library still reads.
+EARLIER_ROTATION = ("rope_parameters/type", "rope_scaling/rope_type", "rope_scaling/type")
+EARLIER_BASES = ("rope_scaling/rope_theta", "rope_theta")
+_EARLIER = {BASE: (*EARLIER_BASES, "rotary_emb_base"), ROTATION: EARLIER_ROTATION}
 _TABLES = {
     ours: theirs for ours, theirs in EMBEDDINGS.items() if ours.endswith(("token", "segment"))
 }
@@ -57,6 +59,7 @@ _FLASH_ATTENTION_IRRELEVANT = (
     *("dense_seq_output", "last_layer_subset", "pad_vocab_size_multiple"),
     *("parallel_block_tied_norm", "reorder_and_upcast_attn", "summary_proj_to_labels"),
 )
+_NOMIC = "nomic-ai/nomic-embed-text-v1.5"
 _EXPERTS = ("num_experts", "moe_every_n_layers")
 _BIASES = ("qkv_proj_bias", "mlp_fc1_bias", "mlp_fc2_bias")
 
@@ -83,7 +86,7 @@ _SCALE = JointConversion(
     'no scaling, or "ntk" scaling without mixed_b',
 )
 _SCALE_ALIASES = {
-    "rope_scaling/type": ("rope_scaling/rope_type", "rope_parameters/rope_type"),
+    "rope_scaling/type": ("rope_scaling/rope_type", ROTATION, "rope_parameters/type"),
     "rope_scaling/factor": ("rope_parameters/factor",),
     "rope_scaling/mixed_b": ("rope_parameters/mixed_b",),
 }
@@ -133,18 +136,16 @@ ROTARY_FAMILIES = {
         conversions={
             "activation": Conversion(lambda name: _GATES.get(name, name), lambda name: name)
         },
-        aliases={**GPT2_NAMES, BASE: ("rope_theta", "rotary_emb_base")},
+        aliases={**GPT2_NAMES, **_EARLIER},
         required={
             **dict.fromkeys(_EXPERTS, (0,)),
             **dict.fromkeys(_BIASES, (False,)),
             **_FLASH_ATTENTION,
-            **PLAIN_ROTATION,
+            ROTATION: PLAIN,
             "activation_function": tuple(_GATES),
         },
-        advice=dict.fromkeys(
-            (*_EXPERTS, "prenorm"),
-            "Use a Nomic BERT without experts, such as nomic-ai/nomic-embed-text-v1.5",
-        )
+        advice=dict.fromkeys(_EXPERTS, f"Use a Nomic BERT without experts, such as {_NOMIC}")
+        | {"prenorm": f"Use a Nomic BERT that normalises after each sublayer, such as {_NOMIC}"}
         | {"rotary_scaling_factor": "Remove the key, and read no more than max_trained_positions"},
         irrelevant=(
             *_FLASH_ATTENTION_IRRELEVANT,
@@ -193,7 +194,7 @@ ROTARY_FAMILIES = {
             **_NO_SCALE,
         },
         joint={"rotary_scale": _SCALE},
-        aliases={BASE: ("rope_theta",), **_SCALE_ALIASES},
+        aliases={BASE: EARLIER_BASES, **_SCALE_ALIASES},
         required={
             "logn_attention_scale": (False,),
             "position_embedding_type": ("rope",),
@@ -234,8 +235,8 @@ ROTARY_FAMILIES = {
         classes=without("JinaEmbeddingsV3", "MultipleChoice"),
         constants=_CONSTANTS,
         defaults={**DEFAULTS, "layer_norm_eps": 1e-5, "type_vocab_size": 1, BASE: 20_000.0},
-        aliases={BASE: ("rope_theta", "rotary_emb_base")},
-        required=PLAIN_ROTATION,
+        aliases=_EARLIER,
+        required={ROTATION: PLAIN},
         has_own_code=True,
         fixed=ROTARY,
         pad_token_id=1,

@@ -54,21 +54,33 @@ def of_hugging_face(values: Mapping[str, Any], family: Family) -> list[str]:
         tied,
     ):
         found.append(_described("tie_word_embeddings", not tied, tied))
-    rope_types = ("rope_parameters/rope_type", "rope_scaling/rope_type", "rope_scaling/type")
     found += [
         f"{key}='dynamic' has no effect up to max_position_embeddings"
-        for key in rope_types
+        for key in _rotations(family)
         if nested(values, key) == "dynamic"
     ]
     kind = values.get("model_type")
     if kind != family.model_types[0]:
         found.append(f"model_type={kind!r:.100} is written as {family.model_types[0]!r}")
-    names = [name for names in family.aliases.values() for name in names]
+    names = dict.fromkeys(
+        name
+        for names in family.aliases.values()
+        for name in names
+        if not name.startswith("rope_parameters/")  # the current form, of another family
+    )
     if earlier := [name for name in names if nested(values, name) is not None]:
         found.append(f"names of an earlier form: {', '.join(earlier)}")
     if "auto_map" in values:
         found.append("auto_map names code, which is never run")
     return found
+
+
+def _rotations(family: Family) -> list[str]:
+    """Return all keys of a family that state a kind of rotary positions."""
+    joint = [key for conversion in family.joint.values() for key in conversion.keys]
+    keys = [key for key in (*family.required, *joint) if key.endswith(("/type", "/rope_type"))]
+    names = (name for key in keys for name in (key, *family.aliases.get(key, ())))
+    return list(dict.fromkeys(names))
 
 
 def _published(family: Family) -> list[BertConfig]:

@@ -102,13 +102,13 @@ class TokensOf(_SomeTokens):
             [batch, tokens, hidden_size]. With `first` a tuple of this and the vectors of [CLS],
             [batch, examples, hidden_size].
         """
+        attention = _given(positions=positions, window=window, example_ids=example_ids)
         if not self.block.takes_queries:
-            all_outputs = self.block(x, padding_mask, training=training)
+            all_outputs = self.block(x, padding_mask, training=training, **attention)
             outputs = self._gather(all_outputs, places, first_places)
         else:
             if padding_mask is not None and len(padding_mask.shape) == 3:
                 padding_mask = self._gather(padding_mask, places, first_places)
-            attention = _given(positions=positions, window=window, example_ids=example_ids)
             if attention:
                 attention["query_places"] = self._all_places(places, first_places)
             queries = self._gather(x, places, first_places)

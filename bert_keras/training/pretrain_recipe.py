@@ -226,6 +226,20 @@ class PretrainRecipe(RunRecipe):
         except ValueError as error:
             fail("config", f"does not fit: {error}", self.config)
 
+    def new_config(self, vocab_size: int) -> BertConfig:
+        """Return the config of a new model: `sizes` with the recipe's other values."""
+        sizes = self.sizes()
+        return sizes.replace(
+            vocab_size=vocab_size,
+            dropout=self.dropout,
+            attention_dropout=self.attention_dropout,
+            # What is dropped between the feed-forward layers has the rate of the other layers.
+            intermediate_dropout=self.dropout if sizes.intermediate_dropout else 0.0,
+            initializer_range=self.initializer_range,
+            pooler=self.loss in PAIR_LOSSES,  # nothing else would train it
+            family="electra" if self.loss == "rtd" else sizes.family,
+        )
+
     def _sizes_in(self, path: Path) -> BertConfig:
         """Return the model sizes in a JSON file; refuse the key `config` if they cannot be read."""
         try:
@@ -278,8 +292,8 @@ def load_recipe(name_or_path: str) -> PretrainRecipe:
 def quicktest(recipe: PretrainRecipe) -> PretrainRecipe:
     """Return the recipe of a quick test: a tiny model of its kind, few steps, the demo corpus."""
     sizes = recipe.sizes()
-    is_grouped = sizes.key_value_heads < sizes.num_heads  # no value gives fewer heads of keys
-    heads = sizes.key_value_heads if is_grouped else 2
+    is_grouped = sizes.key_value_heads < sizes.num_heads  # no value changes the heads of keys
+    heads = 2 * sizes.key_value_heads if is_grouped else 2
     return dataclasses.replace(
         recipe,
         name=f"{recipe.name or 'recipe'}_quicktest",
@@ -289,7 +303,7 @@ def quicktest(recipe: PretrainRecipe) -> PretrainRecipe:
         language="en",
         vocab="",
         init_checkpoint="",
-        hidden_size=64 * heads,
+        hidden_size=16 * heads if is_grouped else 64,
         num_layers=2,
         num_heads=heads,
         intermediate_size=256,

@@ -23,7 +23,7 @@ from bert_keras.data import (
     write_demo_corpus,
 )
 from bert_keras.errors import ArtifactError, DataError, UsageError
-from bert_keras.features import NSP, PAIR_LOSSES
+from bert_keras.features import NSP
 from bert_keras.models import (
     BertEncoder,
     ChunkedTask,
@@ -364,15 +364,7 @@ def _task_of_checkpoint(recipe: PretrainRecipe, vocab_size: int, *, load_weights
 
 def _new_task(recipe: PretrainRecipe, vocab_size: int) -> Task:
     """Build the task of the recipe's loss with new weights."""
-    config = (sizes := recipe.sizes()).replace(
-        vocab_size=vocab_size,
-        dropout=recipe.dropout,
-        attention_dropout=recipe.attention_dropout,
-        initializer_range=recipe.initializer_range,
-        pooler=recipe.loss in PAIR_LOSSES,  # nothing else would train it
-        family="electra" if recipe.loss == "rtd" else sizes.family,
-    )
-    encoder = BertEncoder(config, dtype=recipe.precision)
+    encoder = BertEncoder(recipe.new_config(vocab_size), dtype=recipe.precision)
     if recipe.loss == "mlm":
         return MaskedLM(encoder, **new_head_options("MaskedLM", encoder.config))
     if recipe.loss == "rtd":

@@ -63,6 +63,8 @@ def test_share_of_the_peak(results: dict[str, Any]) -> None:
     assert operations_of(config, 3) == 2 * 3 * 8 * (24 * 8 + 12)
     config["intermediate_size"] = 16
     assert operations_of(config, 3) == 2 * 3 * 8 * (16 * 8 + 12)
+    gated = {**config, "model_type": "modernbert"}
+    assert operations_of(gated, 3) == 2 * 3 * 8 * (20 * 8 + 12)
     row = results["single texts"][f"{OURS}, torch"]
     assert inference.share_of_peak(CASES[1], row, 1e6) == pytest.approx(250 * 500 / 1e6)
 

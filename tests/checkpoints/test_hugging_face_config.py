@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import ast
+import dataclasses
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from bert_keras import PRESETS
 from bert_keras.checkpoints import hugging_face_config
 from bert_keras.checkpoints.hugging_face_config import config_values, read_config
 from bert_keras.checkpoints.hugging_face_names import FAMILIES
+from bert_keras.checkpoints.unusual_values import _rotations
 from bert_keras.errors import ArtifactError
+from bert_keras.training.pretrain_recipe import PretrainRecipe, quicktest
 from tests import families
 
 _HERE = Path("config.json")
@@ -23,6 +27,49 @@ def test_every_family_there_and_back(family: str) -> None:
     values = config_values(config, "BertEncoder")
     assert values["model_type"] == FAMILIES[family].model_types[0]
     assert read_config(values, _HERE, pooler=config.pooler) == config
+
+
+# Families whose config.json states the kind of rotary positions; the first two for each layer.
+_BY_LAYER = ("modernbert", "ultrabert")
+_ROTARY = (*_BY_LAYER, "eurobert", "gte", "jina_embeddings_v3", "nomic_bert")
+
+
+def test_every_rotary_family_is_tried() -> None:
+    stating = {name for name, family in FAMILIES.items() if _rotations(family)}
+    assert stating == set(_ROTARY)
+
+
+@pytest.mark.parametrize("key", ["rope_type", "type"])
+@pytest.mark.parametrize("place", ["rope_parameters", "rope_scaling"])
+@pytest.mark.parametrize("family", _ROTARY)
+def test_other_rotary_positions_are_refused(family: str, place: str, key: str) -> None:
+    values = config_values(families.config_of(family), "BertEncoder")
+    stated: Any = {key: "linear", "factor": 2.0}
+    if place == "rope_parameters" and family in _BY_LAYER:
+        stated = {**values[place], "full_attention": {**stated, "rope_theta": 1e4}}
+    values[place] = stated
+    with pytest.raises(ArtifactError, match=r"not supported: .*'linear'"):
+        read_config(values, _HERE, pooler=False)
+
+
+@pytest.mark.parametrize("family", _ROTARY[len(_BY_LAYER) :])
+def test_the_base_in_an_earlier_place(family: str) -> None:
+    values = config_values(families.config_of(family), "BertEncoder")
+    del values["rope_parameters"]
+    values["rope_scaling"] = {"rope_type": "default", "rope_theta": 7_000.0}
+    assert read_config(values, _HERE, pooler=False).rotary_base == 7_000
+
+
+@pytest.mark.parametrize("dropout", [0.0, 0.1])
+@pytest.mark.parametrize("name", PRESETS)
+def test_new_models_are_written_as_their_family(name: str, dropout: float) -> None:
+    rates = {"dropout": dropout, "attention_dropout": 0.0}
+    recipe = PretrainRecipe(corpus="demo", steps=50, warmup_steps=5, config=name, loss="mlm")
+    recipe = dataclasses.replace(recipe, **rates)
+    for each in (recipe, quicktest(recipe)):
+        config = each.new_config(1_000)
+        assert config.dropout == dropout
+        assert hugging_face_config.round_trips(config, "MaskedLM")
 
 
 @pytest.mark.parametrize("model_type", hugging_face_config._INSTEAD)

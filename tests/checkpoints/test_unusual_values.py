@@ -50,6 +50,15 @@ def test_what_differs_is_named_in_every_family(family: str) -> None:
                 "auto_map names code, which is never run",
             ],
         ),
+        ("gte", {"rope_parameters": {"rope_type": "default", "rope_theta": 1e4}}, []),
+        (
+            "modernbert",
+            {"rope_parameters": {"full_attention": {"rope_type": "dynamic"}}},
+            [
+                "rope_parameters/full_attention/rope_type='dynamic' has no effect up to "
+                "max_position_embeddings"
+            ],
+        ),
         ("gte", {"model_type": "new"}, ["model_type='new' is written as 'gte'"]),
         ("rembert", {"tie_word_embeddings": False, "pad_token_id": None}, []),
     ],

@@ -256,7 +256,10 @@ def test_quicktest_keeps_what_makes_the_recipe_and_shrinks_the_rest() -> None:
 @pytest.mark.parametrize("name", PRESETS)
 def test_quicktest_has_a_tiny_model_of_the_family(name: str) -> None:
     quick = quicktest(_recipe(config=name, loss="mlm")).sizes()
-    assert quick.hidden_size <= 384
+    assert quick.hidden_size <= 192
+    for first, second in (("table_size", "hidden_size"), ("key_value_heads", "num_heads")):
+        whole = getattr(PRESETS[name], first) == getattr(PRESETS[name], second)
+        assert (getattr(quick, first) == getattr(quick, second)) == whole
     assert quick.num_layers == 2
     same = {key: getattr(PRESETS[name], key) for key in _KIND}
     assert {key: getattr(quick, key) for key in _KIND} == same
