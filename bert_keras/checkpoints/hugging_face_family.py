@@ -211,7 +211,7 @@ class Family:
         aliases: Hugging Face's key -> its earlier names, which are read where it is missing. Parts
             of a nested key are separated by "/".
         required: Hugging Face's key -> values that compute what this package computes. Any other
-            value is refused.
+            value is refused, also under an earlier name.
         advice: Hugging Face's key -> what to use where its value is refused.
         irrelevant: Hugging Face's keys that change no output of this family.
         earlier: translation of a whole config.json of earlier versions, for keys whose values are

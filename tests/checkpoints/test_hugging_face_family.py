@@ -20,7 +20,7 @@ def test_rows_name_what_exists(family: str) -> None:
     assert set(rows.fixed).isdisjoint({*rows.sizes, *rows.constants})
     stated = {*rows.sizes.values(), *rows.constants.values(), rows.pooling}
     stated |= {key for conversion in rows.joint.values() for key in conversion.keys}
-    assert set(rows.aliases) <= stated
+    assert set(rows.aliases) <= {*stated, *rows.required}
     assert rows.encoder.keys() <= NATIVE.encoder.keys()
 
 
