@@ -39,6 +39,12 @@ TORCH: Tests = {
         "test_options_of_a_head": tuple(f"True-<lambda>{number}" for number in range(6)),
         "test_sizes_in_a_preset_of_keras_hub": ("AlbertBackbone-albert",),
     },
+    "tests/checkpoints/test_new_heads.py": {
+        "test_folders_that_transformers_wrote": (
+            *("ForSequenceClassification-albert", "ForTokenClassification-modernbert"),
+        ),
+        "test_new_head_of_every_task_without_labels": ("albert", "modernbert"),
+    },
     "tests/models/test_shared_weights.py": {"test_a_new_process_opens_a_users_model": ()},
     "tests/test_outputs.py": {"test_a_watched_process": ()},
     "tests/training/test_finetune_seed.py": {

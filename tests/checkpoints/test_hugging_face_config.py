@@ -63,9 +63,8 @@ def test_the_base_in_an_earlier_place(family: str) -> None:
 @pytest.mark.parametrize("dropout", [0.0, 0.1])
 @pytest.mark.parametrize("name", PRESETS)
 def test_new_models_are_written_as_their_family(name: str, dropout: float) -> None:
-    rates = {"dropout": dropout, "attention_dropout": 0.0}
     recipe = PretrainRecipe(corpus="demo", steps=50, warmup_steps=5, config=name, loss="mlm")
-    recipe = dataclasses.replace(recipe, **rates)
+    recipe = dataclasses.replace(recipe, dropout=dropout, attention_dropout=0.0)
     for each in (recipe, quicktest(recipe)):
         config = each.new_config(1_000)
         assert config.dropout == dropout
