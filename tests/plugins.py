@@ -15,7 +15,7 @@ import os
 import random
 import re
 import zlib
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Generator
 from importlib.metadata import version
 
@@ -148,14 +148,14 @@ def pytest_terminal_summary(
     """Show the files whose tests took the longest, because many quick tests add up."""
     count = config.getoption("durations")
     reports = [report for group in terminalreporter.stats.values() for report in group]
-    seconds: Counter[str] = Counter()
+    seconds: dict[str, float] = defaultdict(float)
     for report in reports:
         if isinstance(report, pytest.TestReport):
             seconds[report.nodeid.partition("::")[0]] += report.duration
     if not count or not seconds:
         return
     terminalreporter.section(f"slowest {count} files")
-    for path, total in seconds.most_common(count):
+    for path, total in sorted(seconds.items(), key=lambda item: -item[1])[:count]:
         terminalreporter.line(f"{total:.0f} s {path}")
 
 
