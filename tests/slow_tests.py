@@ -188,6 +188,12 @@ _ON_PYTORCH_ALONE: Tests = {
         "test_files_open_again": ("like_modernbert",),
         "test_half_precision_is_close": ("disentangled_shared", "like_modernbert"),
         "test_heads_are_pruned_or_refused_by_name": ("rotary",),
+        "test_masked_tokens_of_packed_rows": (
+            *("buckets", "disentangled", "like_modernbert", "relative_window"),
+        ),
+        "test_views_compute_the_vectors_of_the_encoder": (
+            *("alibi", "disentangled_shared", "like_modernbert", "relative_window"),
+        ),
     },
     "tests/models/test_fill_mask.py": {"test_contract": ()},
     "tests/models/test_freed_memory.py": {

@@ -65,10 +65,8 @@ def test_texts_and_pairs(family: str, tmp_path: Path, request: pytest.FixtureReq
         wanted = run.structured_input_signature[1]
         found = run(**{key: tf.constant(columns[key]) for key in wanted})
         labels, scores = _ordered(rows)
-        assert ("labels" in found) is (name == "serving_default")
-        if "labels" in found:
-            assert found["labels"].numpy().tolist() == labels
-            np.testing.assert_allclose(found["scores"], scores, atol=1e-5)
+        assert found["labels"].numpy().tolist() == labels
+        np.testing.assert_allclose(found["scores"], scores, atol=1e-5)
         np.testing.assert_allclose(found["score"], np.max(rows, axis=1), atol=1e-5)
 
 
