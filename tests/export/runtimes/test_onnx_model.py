@@ -130,6 +130,19 @@ def test_nothing_begins_to_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     assert (logging.root.level, logging.root.handlers) == (level, [])
 
 
+@pytest.mark.skipif(keras.backend.backend() != "tensorflow", reason="tf2onnx: one backend")
+def test_copies_of_large_models_are_freed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from tf2onnx.optimizer.optimizer_base import GraphOptimizerBase
+
+    collected: list[int] = []
+    optimize = GraphOptimizerBase.optimize
+    monkeypatch.setattr(onnx_model, "_LARGE", 0)
+    monkeypatch.setattr(onnx_model.gc, "collect", lambda: collected.append(1))
+    onnx_model.write(as_trained(MODELS["pairs"]()), tmp_path / "model.onnx", None)
+    assert len(collected) > 10
+    assert GraphOptimizerBase.optimize is optimize
+
+
 def test_open_axes_have_names(written: Callable[[str], Path]) -> None:
     graph = onnx.load(written("pretrainer")).graph
     found = {
