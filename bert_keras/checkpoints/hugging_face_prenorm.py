@@ -20,6 +20,7 @@ from bert_keras.checkpoints.hugging_face_family import (
 from bert_keras.checkpoints.hugging_face_rotary import (
     BASE,
     EARLIER_BASES,
+    EARLIER_KINDS,
     EARLIER_ROTATION,
     PLAIN,
     ROTARY,
@@ -34,10 +35,7 @@ _BASES = {
 _KINDS = [f"rope_parameters/{kind}" for kind in ("full_attention", "sliding_attention")]
 _PLAIN_BY_LAYER = {f"{kind}/rope_type": PLAIN for kind in _KINDS}
 # The library puts `rope_scaling` into the parameters of both kinds.
-_EARLIER_BY_LAYER = {
-    f"{kind}/rope_type": (f"{kind}/type", "rope_scaling/rope_type", "rope_scaling/type")
-    for kind in _KINDS
-}
+_EARLIER_BY_LAYER = {f"{kind}/rope_type": (f"{kind}/type", *EARLIER_KINDS) for kind in _KINDS}
 # One key has the biases of both layers.
 _BIASES = {
     "attention_bias": "attention_bias",
@@ -98,7 +96,7 @@ _MODERNBERT = Family(
         "activation": "hidden_activation",
         "layer_norm_epsilon": "norm_eps",
         "norm_bias": "norm_bias",
-        "dropout": "embedding_dropout",  # theirs leaves the outputs of the sublayers whole
+        "dropout": "embedding_dropout",  # the library drops embeddings alone
         "attention_dropout": "attention_dropout",
         "intermediate_dropout": "mlp_dropout",
         "initializer_range": "initializer_range",

@@ -32,7 +32,8 @@ BASE = "rope_parameters/rope_theta"
 PLAIN = ("default", "dynamic")
 ROTATION = "rope_parameters/rope_type"
 # Earlier names of these keys, which the library still reads.
-EARLIER_ROTATION = ("rope_parameters/type", "rope_scaling/rope_type", "rope_scaling/type")
+EARLIER_KINDS = ("rope_scaling/rope_type", "rope_scaling/type")
+EARLIER_ROTATION = ("rope_parameters/type", *EARLIER_KINDS)
 EARLIER_BASES = ("rope_scaling/rope_theta", "rope_theta")
 _EARLIER = {BASE: (*EARLIER_BASES, "rotary_emb_base"), ROTATION: EARLIER_ROTATION}
 _TABLES = {

@@ -66,7 +66,7 @@ def of_hugging_face(values: Mapping[str, Any], family: Family) -> list[str]:
         name
         for names in family.aliases.values()
         for name in names
-        if not name.startswith("rope_parameters/")  # the current form, of another family
+        if not name.startswith("rope_parameters/")  # a current name beside earlier ones
     )
     if earlier := [name for name in names if nested(values, name) is not None]:
         found.append(f"names of an earlier form: {', '.join(earlier)}")

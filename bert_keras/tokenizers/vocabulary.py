@@ -17,13 +17,15 @@ from bert_keras.file_io import read_bytes
 from bert_keras.tokenizers.vocabulary_coverage import TRAIN_ANOTHER, Coverage
 from bert_keras.tokenizers.word_counts import Progress, count_words, most_words, no_progress
 
+SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")  # of BERT
 
-def read_vocabulary(path: Path, special_tokens: Sequence[str] | None = None) -> list[str]:
+
+def read_vocabulary(path: Path, special_tokens: Sequence[str] = SPECIAL_TOKENS) -> list[str]:
     """Read and check a vocab.txt: UTF-8, one piece on each line; line n has id n - 1.
 
     Args:
         path: path of the file.
-        special_tokens: tokens that it must have; None for those of BERT.
+        special_tokens: tokens that it must have.
 
     Raises:
         DataError: if the vocabulary is not valid. The message names file and line.
@@ -59,7 +61,6 @@ def vocabulary_text(vocabulary: Iterable[str]) -> bytes:
 # order of documents only for a corpus with more distinct words than are held (see `word_counts`).
 
 
-SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 CONTINUATION = "##"
 COVERAGE = 0.9999  # share of the characters in the corpus that the alphabet covers
 _UNWRITABLE = re.compile("[\0\r\n\ud800-\udfff]")
@@ -69,7 +70,7 @@ def check_vocabulary(
     vocabulary: Sequence[str],
     name: str = "vocabulary",
     lines: bool = False,
-    special_tokens: Sequence[str] | None = None,
+    special_tokens: Sequence[str] = SPECIAL_TOKENS,
 ) -> None:
     """Check that a vocabulary is valid for WordPiece.
 
@@ -77,7 +78,7 @@ def check_vocabulary(
         vocabulary: all pieces.
         name: name of the vocabulary in messages, such as a path.
         lines: whether the entries are the lines of the file `name`.
-        special_tokens: tokens that it must have; None for those of BERT.
+        special_tokens: tokens that it must have.
 
     Raises:
         DataError: if an entry is blank, occurs twice or cannot be written, or a special token is
@@ -110,8 +111,7 @@ def check_vocabulary(
                 "by an unused entry, so that all other ids stay."
             )
         seen[token] = index
-    needed = SPECIAL_TOKENS if special_tokens is None else special_tokens
-    if missing := [token for token in needed if token not in seen]:
+    if missing := [token for token in special_tokens if token not in seen]:
         raise DataError(
             f"{name}: lacks {', '.join(missing)}. Received: {len(seen)} entries. "
             "Every special token needs an entry of its own."

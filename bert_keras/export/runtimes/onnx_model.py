@@ -28,7 +28,9 @@ from bert_keras.export.runtimes.formats import (
 from bert_keras.kernels.onnx_friendly import onnx_friendly_operations
 
 _OPSET = 18
-_LARGE = 2**23  # weights; fewer take less memory than a collection of garbage takes time
+# Weights of a model whose copies are worth freeing. For a smaller one it would take more time than
+# the export.
+_LARGE = 2**23
 _ROOT_NAME = "root_of_2"
 _ROOT_HALF = float(np.float32(1.0) / np.float32(math.sqrt(2.0)))
 
@@ -207,7 +209,7 @@ def _freed_copies() -> Iterator[None]:
     """Free the copies of a graph, with all weights, that the optimizers of tf2onnx make.
 
     Each optimizer makes one. They refer to themselves, so only the garbage collector frees them.
-    Without it, the peak memory was 75 times the weights (tf2onnx 1.17, BERT of 154 MB, 2026-11-29).
+    Otherwise the peak memory is many times that of the weights.
     """
     from tf2onnx.optimizer.optimizer_base import GraphOptimizerBase
 

@@ -3,7 +3,8 @@
 Command:  bert-keras pretrain modern_mini corpus=../shared/data/enwiki/enwiki_20MB.txt
 Hardware: 2 CPU cores (AVX-512), TensorFlow 2.21
 Result:   after 650 steps, 10 minutes: MLM loss 5.75 nats; wiki_mini has 6.60 then (mean of three
-          seeds, 2026-11-29). The whole run was not measured.
+          seeds, `python -m benchmarks.pretraining_recipes --seconds 600`, 2026-11-29). The whole
+          run was not measured.
 
 Blocks are pre-norm, without biases, with rotary positions and gated feed-forward layers. The first
 and the last layer are global, the two between them have a window of 64 tokens to each side. Text,
