@@ -6,7 +6,7 @@ on every backend has a mark in its own file.
 
 from __future__ import annotations
 
-from tests.slow_tests_backends import JAX, TENSORFLOW, TORCH, Tests
+from tests.slow_tests_backends import COMPILED, JAX, TENSORFLOW, TORCH, Tests
 
 # These tests run the same Python code on every backend. PyTorch compiles nothing, so it runs all of
 # them but those in `TORCH`. On TensorFlow, the remaining tests still run 99.5 % of the library's
@@ -429,13 +429,13 @@ _ON_PYTORCH_ALONE: Tests = {
 
 
 def _joined(*tables: Tests) -> Tests:
-    """Return one table with the entries of several tables."""
+    """Return one table with the entries of several tables; a later table wins."""
     files = {file for table in tables for file in table}
     return {file: {k: v for t in tables for k, v in t.get(file, {}).items()} for file in files}
 
 
 SLOW: dict[str, Tests] = {
-    "tensorflow": _joined(_ON_PYTORCH_ALONE, TENSORFLOW),
+    "tensorflow": _joined(_ON_PYTORCH_ALONE, COMPILED, TENSORFLOW),
     "torch": TORCH,
-    "jax": _joined(_ON_PYTORCH_ALONE, JAX),
+    "jax": _joined(_ON_PYTORCH_ALONE, COMPILED, JAX),
 }

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import json
+import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import keras
@@ -22,19 +25,29 @@ pytest.importorskip("onnxruntime")
 QUICK = ("labels", "crf", "answers", "vectors")
 
 
-def write(name: str, folder: Path) -> Path:
-    model = predictor(name)
-    path = folder / name / "1"
-    export.runtime_model(model.task, model.tokenizer, path)
-    return path
+Write = Callable[[str], Path]
+
+
+@pytest.fixture(scope="module")
+def exported(tmp_path_factory: pytest.TempPathFactory) -> Write:
+    """Return a function that exports a task once, and returns its folder."""
+
+    @functools.cache
+    def write(name: str) -> Path:
+        model = predictor(name)
+        path = tmp_path_factory.mktemp("exported") / name / "1"
+        export.runtime_model(model.task, model.tokenizer, path)
+        return path
+
+    return write
 
 
 @pytest.mark.parametrize(
     "name",
     [name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in TASKS],
 )
-def test_answers_are_those_of_the_model(name: str, tmp_path: Path) -> None:
-    expected, found = predictor(name), RuntimePredictor(write(name, tmp_path))
+def test_answers_are_those_of_the_model(name: str, exported: Write) -> None:
+    expected, found = predictor(name), RuntimePredictor(exported(name))
     mine = predictor_signatures(found)
     for key, signature in predictor_signatures(expected).items():
         if key == IDS:
@@ -50,9 +63,8 @@ def test_answers_are_those_of_the_model(name: str, tmp_path: Path) -> None:
                 np.testing.assert_array_equal(outputs[output], values)
 
 
-def test_it_is_served(tmp_path: Path) -> None:
-    base = write("vectors", tmp_path).parent
-    with running({"vectors": base}) as server:
+def test_it_is_served(exported: Write) -> None:
+    with running({"vectors": exported("vectors").parent}) as server:
         (described,) = server.get("/api/models")["models"]
         assert (described["kind"], described["format"]) == ("runtime", "onnx")
         assert not described["can"]["attention"]
@@ -62,8 +74,8 @@ def test_it_is_served(tmp_path: Path) -> None:
         np.testing.assert_allclose(row, vector, atol=1e-4)
 
 
-def test_exports_of_earlier_versions_are_told(tmp_path: Path) -> None:
-    folder = write("labels", tmp_path)
+def test_exports_of_earlier_versions_are_told(exported: Write, tmp_path: Path) -> None:
+    folder = shutil.copytree(exported("labels"), tmp_path / "1")
     path = folder / "export.json"
     values = json.loads(path.read_text())
     del values["task_name"], values["task_options"]
@@ -72,6 +84,6 @@ def test_exports_of_earlier_versions_are_told(tmp_path: Path) -> None:
         RuntimePredictor(folder)
 
 
-def test_an_export_is_no_checkpoint(tmp_path: Path) -> None:
+def test_an_export_is_no_checkpoint(exported: Write, tmp_path: Path) -> None:
     with pytest.raises(TypeError, match="exported from"):
-        RuntimePredictor(write("labels", tmp_path)).save_to_preset(tmp_path / "x")
+        RuntimePredictor(exported("labels")).save_to_preset(tmp_path / "x")

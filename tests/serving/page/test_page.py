@@ -125,8 +125,20 @@ ASKED: list[tuple[str, str | None, Callable[[Visit, Any], None]]] = [
 ]
 
 
+# These tasks are asked every time: those whose pages differ most.
+QUICK = ("text_classification", "token_classification", "question_answering", "search")
+
+
 @pytest.mark.parametrize(
-    ("task", "mode", "sees"), ASKED, ids=[f"{task}-{mode or 'first'}" for task, mode, _ in ASKED]
+    ("task", "mode", "sees"),
+    [
+        pytest.param(
+            *each,
+            id=f"{each[0]}-{each[1] or 'first'}",
+            marks=[] if (each[1] or each[0]) in QUICK else [pytest.mark.slow],
+        )
+        for each in ASKED
+    ],
 )
 def test_a_task_is_answered(
     visit: Visit,
@@ -227,6 +239,7 @@ def test_the_start_and_links(visit: Visit, site: Site, pictures: Path) -> None:
     assert visit.page.get_by_label("Model", exact=True).input_value() == first
 
 
+@pytest.mark.slow
 def test_the_theme_is_kept(visit: Visit, site: Site) -> None:
     ground = "() => getComputedStyle(document.body).backgroundColor"
     visit.open(site.models["text_classification"])
@@ -279,6 +292,7 @@ def test_the_keyboard_alone(visit: Visit, site: Site) -> None:
     assert "import json" in visit.read("pre")[0]
 
 
+@pytest.mark.slow
 def test_an_empty_input_is_told(visit: Visit, site: Site) -> None:
     visit.open(site.models["pair_classification"])
     visit.page.get_by_label("Second text").fill("  ")
