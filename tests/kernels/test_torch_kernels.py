@@ -1,8 +1,9 @@
-"""oneDNN's matrix product equals PyTorch's, with equal first and second derivatives."""
+"""`linear` by oneDNN and by MKL equals PyTorch's, with equal first and second derivatives."""
 
 from __future__ import annotations
 
 import warnings
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,11 +18,45 @@ def torch() -> Any:
     return module
 
 
-@pytest.fixture
-def linear() -> Any:
+@pytest.fixture(params=["onednn", "mkl"])
+def linear(torch: Any, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Return `linear`, as it computes on processors of each kind."""
     from bert_keras.kernels import torch_kernels
 
+    product = torch.ops.mkldnn._linear_pointwise if request.param == "onednn" else None
+    monkeypatch.setattr(torch_kernels, "_ONEDNN", product)
     return torch_kernels.linear
+
+
+@pytest.mark.parametrize(
+    ("cpuinfo", "processor", "has_mkl", "expected"),
+    [
+        ("vendor_id\t: GenuineIntel\n", "", True, True),
+        ("vendor_id\t: GenuineIntel\n", "", False, False),
+        ("vendor_id\t: AuthenticAMD\n", "", True, False),
+        (None, "Intel64 Family 6 Model 143 Stepping 8, GenuineIntel", True, True),
+        (None, "AMD64 Family 25 Model 17 Stepping 1, AuthenticAMD", True, False),
+        (None, "arm", False, False),
+    ],
+)
+def test_the_processor_is_told(
+    torch: Any,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    cpuinfo: str | None,
+    processor: str,
+    has_mkl: bool,
+    expected: bool,
+) -> None:
+    from bert_keras.kernels import torch_kernels
+
+    path = tmp_path / "cpuinfo"
+    if cpuinfo is not None:
+        path.write_text(cpuinfo, encoding="utf-8")
+    monkeypatch.setattr(torch_kernels, "Path", lambda _: path)
+    monkeypatch.setattr(torch_kernels.platform, "processor", lambda: processor)
+    monkeypatch.setattr(torch.backends.mkl, "is_available", lambda: has_mkl)
+    assert torch_kernels._has_fast_mkl() is expected
 
 
 def _weights(torch: Any, *, transposed: bool) -> tuple[Any, Any]:
