@@ -64,8 +64,7 @@ def linear(x: Any, weight: Any, bias: Any = None, *, gelu: bool = False) -> Any:
         [..., outputs].
     """
     if x.dim() < 2 or not is_plain(x, weight):
-        outputs = functional.linear(x, weight, bias)
-        return functional.gelu(outputs) if gelu else outputs
+        return _of_pytorch(x, weight, bias, gelu=gelu)
     if torch.is_grad_enabled() and any(
         tensor is not None and tensor.requires_grad for tensor in (x, weight, bias)
     ):
@@ -74,11 +73,16 @@ def linear(x: Any, weight: Any, bias: Any = None, *, gelu: bool = False) -> Any:
     return _product(x, weight, bias, gelu=gelu)
 
 
+def _of_pytorch(x: Any, weight: Any, bias: Any, *, gelu: bool) -> Any:
+    """Return `linear` by PyTorch's own functions."""
+    outputs = functional.linear(x, weight, bias)
+    return functional.gelu(outputs) if gelu else outputs
+
+
 def _product(x: Any, weight: Any, bias: Any, *, gelu: bool = False) -> Any:
     """Return `linear` of plain tensors, without a gradient: float32 [..., outputs]."""
     if _ONEDNN is None:
-        outputs = functional.linear(x, weight, bias)
-        return functional.gelu(outputs) if gelu else outputs
+        return _of_pytorch(x, weight, bias, gelu=gelu)
     activation = ("gelu", [], "none") if gelu else ("none", [], "")
     return _ONEDNN(x, weight, bias, *activation)
 
