@@ -115,8 +115,12 @@ def paged(entries: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
     Equal pages are stored once; see `CodePointTable`.
     """
-    pages, page_of = np.unique(entries.reshape(-1, PAGE_SIZE), axis=0, return_inverse=True)
-    return page_of.reshape(-1).astype(np.int32), pages
+    numbers: dict[bytes, int] = {}
+    page_of = [
+        numbers.setdefault(page.tobytes(), len(numbers)) for page in entries.reshape(-1, PAGE_SIZE)
+    ]
+    pages = np.frombuffer(b"".join(numbers), entries.dtype).reshape(-1, PAGE_SIZE)
+    return np.array(page_of, np.int32), pages
 
 
 def _blocks(size: int = 1 << 12) -> Iterator[list[str]]:
@@ -191,12 +195,11 @@ def _canonical_ordering(
     if normalizer.normalize_str(_SEPARATOR + _HIGH + _LOW) != _SEPARATOR + _LOW + _HIGH:
         return [], [], set()
     transparent: set[str] = set()
-    for block in _blocks():
-        sources = [source for source in block if len(outputs.get(source, "  ")) < 2]
-        probes = [_HIGH + source + _LOW for source in sources]
-        for source, part in zip(sources, _normalize_each(normalizer, sources, probes), strict=True):
-            if part.rindex(_LOW) < part.index(_HIGH):
-                transparent.add(source)
+    sources = [source for source, output in outputs.items() if len(output) < 2]
+    probes = [_HIGH + source + _LOW for source in sources]
+    for source, part in zip(sources, _normalize_each(normalizer, sources, probes), strict=True):
+        if part.rindex(_LOW) < part.index(_HIGH):
+            transparent.add(source)
     marks = sorted({outputs[source] for source in transparent} - {""})
     pairs = [first + second for first in marks for second in marks]
     sorted_pairs = _normalize_each(normalizer, pairs, pairs)

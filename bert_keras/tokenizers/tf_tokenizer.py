@@ -7,11 +7,14 @@ and for all tokenizers but BERT's WordPiece, only TensorFlow is needed.
 
 from __future__ import annotations
 
+import functools
 import shutil
 import tempfile
 import weakref
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -70,6 +73,7 @@ class InGraphTokenizer(tf.Module):
             # A line of a file could not hold each of these entries.
             self._entries = tf.constant(tokenizer.vocabulary)
         self.has_spaces = self._subwords is not None
+        self._traced = functools.cache(self._trace)
 
     def _use_words(self, tokenizer: Tokenizer, *, portable: bool) -> None:
         """Make the parts of WordPiece: basic tokenizer and pieces."""
@@ -136,11 +140,13 @@ class InGraphTokenizer(tf.Module):
 
     def pieces(self, texts: tf.Tensor, *, special_tokens_in_text: bool) -> tf.RaggedTensor:
         """Return ids int32 [batch, (tokens)] of texts [batch]; see `tokenize`."""
+        return self._traced(self._ids, special_tokens_in_text)(texts)
+
+    def _ids(self, texts: tf.Tensor, with_specials: bool) -> tf.RaggedTensor:
+        """Return the ids that `pieces` returns."""
         if self._subwords:
-            return self.pieces_with_places(texts, special_tokens_in_text=special_tokens_in_text)[0]
-        return self.pieces_of_words(
-            texts, special_tokens_in_text=special_tokens_in_text
-        ).merge_dims(1, 2)
+            return self._subwords(texts, with_specials=with_specials)[0]
+        return self.pieces_of_words(texts, special_tokens_in_text=with_specials).merge_dims(1, 2)
 
     def pieces_of_words(self, texts: tf.Tensor, *, special_tokens_in_text: bool) -> tf.RaggedTensor:
         """Return ids int32 [batch, (words), (tokens)] of texts [batch]. Only for WordPiece."""
@@ -159,10 +165,16 @@ class InGraphTokenizer(tf.Module):
             texts: UTF-8 strings [batch].
             special_tokens_in_text: see the class.
         """
+        return self._traced(self._ids_with_places, special_tokens_in_text)(texts)
+
+    def _ids_with_places(
+        self, texts: tf.Tensor, with_specials: bool
+    ) -> tuple[tf.RaggedTensor, tf.Tensor, tf.Tensor]:
+        """Return what `pieces_with_places` returns."""
         with tf.device("CPU:0"):
             if self._subwords:
-                return self._subwords(texts, with_specials=special_tokens_in_text)
-            words = self._words(texts, with_specials=special_tokens_in_text, with_places=True)
+                return self._subwords(texts, with_specials=with_specials)
+            words = self._words(texts, with_specials=with_specials, with_places=True)
             pieces = self._of_words(words)
             # A special, added or unknown token stands for its whole word.
             rows = pieces.value_rowids()
@@ -176,6 +188,16 @@ class InGraphTokenizer(tf.Module):
                 tf.gather(words.starts, first),
                 tf.gather(words.ends, first + lengths - 1),
             )
+
+    def _trace(self, method: Callable[..., Any], with_specials: bool) -> Any:
+        """Return a method as a concrete function of texts, which all functions of a graph call.
+
+        Without it, TensorFlow would trace the method for each signature of a SavedModel and again
+        when it is saved.
+        """
+        with tf.init_scope():
+            function = tf.function(partial(method, with_specials=with_specials), autograph=False)
+            return function.get_concrete_function(tf.TensorSpec([None], tf.string))
 
     def _of_words(self, words: Words) -> tf.RaggedTensor:
         """Return the ids of the pieces of each word, int32 [words, (pieces)]."""

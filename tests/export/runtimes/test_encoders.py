@@ -14,7 +14,8 @@ from bert_keras.checkpoints.hugging_face_names import FAMILIES
 from bert_keras.export.runtimes.formats import FORMATS
 from bert_keras.models import BertEncoder, MaskedLM, SequenceClassifier
 from tests.contracts import VALUES, as_trained, inputs_of
-from tests.export.runtimes.conftest import Run, compare
+from tests.export.runtimes.conftest import compare
+from tests.export.runtimes.runners import RUNNERS
 from tests.families import config_of
 
 BACKEND = keras.backend.backend()
@@ -59,22 +60,21 @@ def _cases() -> Iterator[Any]:
                 yield pytest.param(name, quantization, model, marks=marks)
 
 
-def _opener(format_: str) -> Callable[[Path], Run]:
-    """Return what opens a file of a format in its runtime. Skip the test if that is missing."""
-    reader: Any = importlib.import_module(f"tests.export.runtimes.test_{FORMATS[format_].module}")
-    return reader.opened
-
-
 @pytest.mark.parametrize(("format_", "quantization", "name"), [*_cases()])
 def test_outputs_are_the_models(
     format_: str, quantization: str | None, name: str, tmp_path: Path
 ) -> None:
-    opened = _opener(format_)
+    known = FORMATS[format_]
+    for library in (
+        *known.writers[BACKEND],
+        *(known.quantizers[quantization] if quantization else ()),
+    ):
+        pytest.importorskip(library)
     model = as_trained(MODELS[name]())
     batches = []
     for rows, length in zip((3, 2, 1), LENGTHS, strict=True):
         batches.append({key: x[:rows] for key, x in inputs_of(model, length).items()})
-    module: Any = importlib.import_module(f"bert_keras.export.runtimes.{FORMATS[format_].module}")
-    path = tmp_path / FORMATS[format_].file
+    module: Any = importlib.import_module(f"bert_keras.export.runtimes.{known.module}")
+    path = tmp_path / known.file
     module.write(model, path, quantization)
-    compare(model, batches, opened(path), TOLERANCES[quantization])
+    compare(model, batches, RUNNERS[format_](path), TOLERANCES[quantization])

@@ -16,6 +16,7 @@ import pytest
 from bert_keras.models import BertEncoder, SequenceClassifier
 from tests.contracts import TINY, as_trained
 from tests.export.runtimes.conftest import MODELS, batch_of
+from tests.export.runtimes.runners import RUNNERS
 
 ort = pytest.importorskip("onnxruntime")
 # PyTorch needs 10 s to trace a model. The later steps are the same as on TensorFlow.
@@ -26,16 +27,10 @@ if keras.backend.backend() == "jax":
 from bert_keras.export.runtimes import onnx_model  # noqa: E402
 
 
-def opened(path: Path):
-    session = ort.InferenceSession(path)
-    names = [output.name for output in session.get_outputs()]
-    return lambda inputs: dict(zip(names, session.run(names, inputs), strict=True))
-
-
 @slow_on_torch
 @pytest.mark.parametrize("name", ["pretrainer", "pairs", "attentions"])
 def test_it_answers_alike(name: str, check) -> None:
-    check(name, onnx_model.write, "model.onnx", opened)
+    check(name, onnx_model.write, "model.onnx", RUNNERS["onnx"])
 
 
 @slow_on_torch
@@ -44,7 +39,7 @@ def test_it_answers_alike(name: str, check) -> None:
 )
 def test_quantised(quantization: str, tolerance: float, check) -> None:
     options = {"quantization": quantization, "tolerance": tolerance}
-    check("pretrainer", onnx_model.write, "model.onnx", opened, **options)
+    check("pretrainer", onnx_model.write, "model.onnx", RUNNERS["onnx"], **options)
 
 
 @pytest.fixture(scope="module")
@@ -112,7 +107,7 @@ def test_int8_answers_row_by_row(tmp_path: Path) -> None:
     products = 6 * TINY.num_layers + 2  # the pooler and the classifier
     assert operations.count("MatMulNBits") == products
     assert not {"MatMulInteger", "Gemm"} & set(operations)
-    run = opened(tmp_path / "model.onnx")
+    run = RUNNERS["onnx"](tmp_path / "model.onnx")
     inputs = batch_of(model, 5, 12)
     together = run(inputs)["label"]
     for row in range(5):

@@ -9,21 +9,12 @@ import torch
 
 from bert_keras.export.runtimes import torch_export
 from tests.export.runtimes.conftest import MODELS
-
-
-def opened(path: Path):
-    module = torch.export.load(path).module()
-
-    def run(inputs):
-        found = module({name: torch.from_numpy(inputs[name]) for name in sorted(inputs)})
-        return {name: tensor.numpy() for name, tensor in found.items()}
-
-    return run
+from tests.export.runtimes.runners import RUNNERS
 
 
 @pytest.mark.parametrize("name", MODELS)
 def test_it_answers_alike(name: str, check) -> None:
-    check(name, torch_export.write, "model.pt2", opened)
+    check(name, torch_export.write, "model.pt2", RUNNERS["torch"])
 
 
 @pytest.mark.parametrize(
@@ -32,7 +23,7 @@ def test_it_answers_alike(name: str, check) -> None:
 )
 def test_quantised(quantization, tolerance, kind, check, tmp_path: Path) -> None:
     options = {"quantization": quantization, "tolerance": tolerance}
-    check("pretrainer", torch_export.write, "model.pt2", opened, **options)
+    check("pretrainer", torch_export.write, "model.pt2", RUNNERS["torch"], **options)
     program = torch.export.load(tmp_path / "model.pt2")
     kept = {name: value.dtype for name, value in program.state_dict.items()}
     constants = program.constants.items()

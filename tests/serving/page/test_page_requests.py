@@ -404,6 +404,27 @@ def test_right_to_left(visit: Visit, pictures: Path) -> None:
     visit.picture(pictures, "right-to-left-attention")
 
 
+@pytest.mark.parametrize(("tab", "selector"), [("Tokens", ".piece"), ("Attention", ".tok")])
+def test_pointing_moves_no_token(tab: str, selector: str, visit: Visit) -> None:
+    """A token that moved away from under the pointer would flicker."""
+    visit.open("reviews")
+    visit.page.get_by_label("Text", exact=True).fill(
+        "The extraordinarily_old town has streets. " * 5
+    )
+    visit.open_tab(tab)
+    places = """buttons => buttons.map((button) => {
+      button.dispatchEvent(new PointerEvent("pointerenter"));
+      const places = buttons.map((one) => one.getBoundingClientRect().top);
+      button.dispatchEvent(new PointerEvent("pointerleave"));
+      return places.join();
+    })"""
+    for size in (browsing.WIDE, browsing.NARROW):
+        visit.page.set_viewport_size(size)
+        found = visit.page.locator(f"[role=tabpanel]:visible {selector}").evaluate_all(places)
+        assert len(found) > 20
+        assert len(set(found)) == 1
+
+
 def test_many_data(visit: Visit, fresh: StandIn, pictures: Path) -> None:
     """60 tokens in 12 x 12 heads, 20 labels, 300 lines, and a context of 2,000 characters."""
     visit.open("topics")
