@@ -1,4 +1,4 @@
-"""What opens an exported file in its runtime: each runs it on inputs by name.
+"""Functions that open an exported file in its runtime: each runs it on inputs by name.
 
 A runtime that is not installed skips the test.
 """
