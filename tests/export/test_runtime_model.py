@@ -22,6 +22,7 @@ from bert_keras.tokenizers import Tokenizer
 from tests.answering import LENGTH, PAIRS, VOCABULARY, columns_of, new_tasks, texts_with
 from tests.contracts import TINY, as_trained, numpy
 from tests.export.runtimes.conftest import batch_of
+from tests.export.runtimes.runners import RUNNERS
 from tests.processes import run_client
 
 BACKEND = keras.backend.backend()
@@ -270,25 +271,6 @@ def _cases() -> list[Any]:
     return found
 
 
-def _run(path: Path, kind: str, inputs: dict[str, np.ndarray]) -> dict[str, Any]:
-    """Return the outputs of an exported file in its runtime."""
-    if kind == "onnx":
-        session: Any = pytest.importorskip("onnxruntime").InferenceSession(path)
-        names = [output.name for output in session.get_outputs()]
-        return dict(zip(names, session.run(names, inputs), strict=True))
-    if kind == "openvino":
-        openvino = pytest.importorskip("openvino")
-        compiled = openvino.Core().compile_model(path, "CPU", {"INFERENCE_PRECISION_HINT": "f32"})
-        return {key.get_any_name(): value for key, value in compiled(inputs).items()}
-    if kind == "torch":
-        torch = pytest.importorskip("torch")
-        program = torch.export.load(path).module()
-        outputs = program({name: torch.from_numpy(each) for name, each in inputs.items()})
-        return {name: value.detach().numpy() for name, value in outputs.items()}
-    litert = pytest.importorskip("ai_edge_litert.interpreter")
-    return litert.Interpreter(str(path)).get_signature_runner()(**inputs)
-
-
 @pytest.mark.parametrize(("name", "kind"), _cases())
 def test_a_file_answers_as_the_model_in_any_size(
     name: str, kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -301,7 +283,7 @@ def test_a_file_answers_as_the_model_in_any_size(
     assert f"Saved artifact at '{path}'." in capsys.readouterr().out
     for rows, length in ((3, 7), (1, 5)):
         inputs = batch_of(model, rows, length)
-        found = _run(path, kind, inputs)
+        found = RUNNERS[kind](path)(inputs)
         for key, values in flat(numpy(model(inputs, training=False))).items():
             np.testing.assert_allclose(found[key], values, atol=1e-4, rtol=0, err_msg=key)
     beside = ["m.bin"] if kind == "openvino" else []

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -30,19 +32,25 @@ pytest.importorskip("tensorflow_text")
 from bert_keras.serving.model_source import Options  # noqa: E402
 from bert_keras.serving.saved_model import SavedModel  # noqa: E402
 
+Exported = Callable[[str], Path]
+
 
 @pytest.fixture(scope="module")
-def exported(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """Return the base folders of SavedModels of some tasks."""
+def exported(tmp_path_factory: pytest.TempPathFactory) -> Exported:
+    """Return a function from a task to the base folder of its SavedModel."""
     folder = tmp_path_factory.mktemp("saved_models")
-    for name in ("labels", "vectors", "masks", "tags"):
+
+    @functools.cache
+    def write(name: str) -> Path:
         model = predictor(name)
         export.saved_model(model.task, model.tokenizer, folder / name / "1")
-    return {path.name: path for path in folder.iterdir()}
+        return folder / name
+
+    return write
 
 
-def test_a_saved_model_knows_its_task(exported: dict[str, Path]) -> None:
-    model = SavedModel(exported["labels"] / "1")
+def test_a_saved_model_knows_its_task(exported: Exported) -> None:
+    model = SavedModel(exported("labels") / "1")
     assert (model.task, model.labels, model.max_length) == ("text_classification", LABELS, LENGTH)
     assert model.inputs == ["text"]
     assert model.takes_pairs
@@ -50,11 +58,12 @@ def test_a_saved_model_knows_its_task(exported: dict[str, Path]) -> None:
     assert [name for name, s in model.signatures.items() if s.has_text_rows] == [DEFAULT, "pairs"]
     assert model.count_tokens(["a fine film"]) == [5]
     assert "checkpoint" in model.why_not["attention"]
-    assert SavedModel(exported["masks"] / "1").mask_token == "[MASK]"
 
 
-def test_the_page_and_all_protocols_answer(exported: dict[str, Path]) -> None:
-    with running(exported) as served:
+def test_the_page_and_all_protocols_answer(exported: Exported) -> None:
+    assert SavedModel(exported("masks") / "1").mask_token == "[MASK]"
+    folders = {name: exported(name) for name in ("labels", "vectors", "masks", "tags")}
+    with running(folders) as served:
         model = predictor("labels")
         (row,) = served.ask("/v1/models/labels:predict", {"instances": TEXTS[:1]})["predictions"]
         assert row["label"] == model.predict_labels(TEXTS[0]).label
@@ -172,8 +181,8 @@ def test_inputs_and_outputs_that_are_no_rows(foreign: Path) -> None:
         assert ".py" not in refused.text
 
 
-def test_ids_of_a_saved_model(exported: dict[str, Path]) -> None:
-    with running({"labels": exported["labels"]}) as served:
+def test_ids_of_a_saved_model(exported: Exported) -> None:
+    with running({"labels": exported("labels")}) as served:
         names = ("token_ids", "segment_ids", "padding_mask")
         inputs = {name: [[int(name != "segment_ids")] * 3] * 70 for name in names}
         inputs["token_ids"] = [[2, 5 + i % 7, 3] for i in range(70)]
@@ -190,11 +199,11 @@ def test_ids_of_a_saved_model(exported: dict[str, Path]) -> None:
         assert ".py" not in refused.text
 
 
-def test_trust_is_checked_at_every_swap(exported: dict[str, Path], foreign: Path) -> None:
+def test_trust_is_checked_at_every_swap(exported: Exported, foreign: Path) -> None:
     import shutil
 
     base = foreign.parent.parent / "mine"
-    shutil.copytree(exported["vectors"] / "1", base / "1")
+    shutil.copytree(exported("labels") / "1", base / "1")
     with running({"mine": base}, poll_seconds=0.02) as served:
         shutil.copytree(foreign, base / ".tmp-2")
         (base / ".tmp-2").rename(base / "2")
@@ -208,11 +217,11 @@ def test_trust_is_checked_at_every_swap(exported: dict[str, Path], foreign: Path
 
 
 @pytest.mark.parametrize("damage", ["saved_model.pb", "variables/variables.index"])
-def test_a_damaged_file_is_told(exported: dict[str, Path], tmp_path: Path, damage: str) -> None:
+def test_a_damaged_file_is_told(exported: Exported, tmp_path: Path, damage: str) -> None:
     import shutil
 
     folder = tmp_path / "1"
-    shutil.copytree(exported["vectors"] / "1", folder)
+    shutil.copytree(exported("labels") / "1", folder)
     (folder / damage).write_bytes(b"damaged")
     with pytest.raises(ArtifactError, match="Export the model again"):
         SavedModel(folder)
