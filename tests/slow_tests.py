@@ -6,7 +6,7 @@ on every backend has a mark in its own file.
 
 from __future__ import annotations
 
-from tests.slow_tests_backends import JAX, TENSORFLOW, TORCH, Tests
+from tests.slow_tests_backends import JAX, PAGES, TENSORFLOW, TORCH, Tests
 from tests.slow_tests_compiled import NOT_ON_JAX, NOT_ON_TENSORFLOW
 
 # These tests run the same Python code on every backend. PyTorch compiles nothing, so it runs all of
@@ -493,7 +493,7 @@ def _joined(*tables: Tests) -> Tests:
 
 
 SLOW: dict[str, Tests] = {
-    "tensorflow": _joined(_ON_PYTORCH_ALONE, TENSORFLOW, NOT_ON_TENSORFLOW),
-    "torch": TORCH,
-    "jax": _joined(_ON_PYTORCH_ALONE, JAX, NOT_ON_JAX),
+    "tensorflow": _joined(_ON_PYTORCH_ALONE, PAGES, TENSORFLOW, NOT_ON_TENSORFLOW),
+    "torch": _joined(PAGES, TORCH),
+    "jax": _joined(_ON_PYTORCH_ALONE, PAGES, JAX, NOT_ON_JAX),
 }

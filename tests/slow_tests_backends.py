@@ -6,6 +6,42 @@ from __future__ import annotations
 # slow as a whole.
 Tests = dict[str, dict[str, tuple[str, ...]]]
 
+# A browser opens a page for each case.
+PAGES: Tests = {
+    "tests/serving/page/test_page.py": {},  # test_page_served.py has the same tests
+    "tests/serving/page/test_page_requests.py": {
+        "test_an_error_of_the_server": (),
+        "test_hostile_text_is_text": ("token_classification",),
+        "test_a_browser_that_does_not_copy": (),
+        "test_a_saved_model_says_why_it_has_one_answer": (),
+        "test_a_server_that_is_away": (),
+        "test_a_server_with_a_token": (),
+        "test_a_server_without_models": (),
+        "test_attention_without_lines_says_so": (),
+        "test_entities_count_code_points": (),
+        "test_many_data": (),
+        "test_many_unknown_words_are_told": (),
+        "test_masks_take_other_words": (),
+        "test_openai_code_compares_by_the_cosine_only": (),
+        "test_right_to_left": (),
+        "test_the_copied_code_of_one_text": (),
+        "test_the_copied_code_of_pairs": (),
+        "test_the_copied_code_of_vectors": (),
+        "test_the_newest_request_counts": (),
+        "test_unknown_and_masked_tokens_are_not_special": (),
+        "test_why_a_view_is_missing": (),
+    },
+    "tests/serving/page/test_page_served.py": {
+        "test_the_copied_code_prints_the_answer": ("search",),
+    },
+    "tests/visualize/test_in_a_browser.py": {
+        "test_attention_without_lines_says_so": (),
+        "test_hovering_shows_the_lines_of_a_token": ("dark",),
+        "test_layers_and_heads_count_from_zero": (),
+    },
+    "tests/visualize/test_picture.py": {"test_a_theme": ("embeddings", "saliency")},
+}
+
 TORCH: Tests = {
     # PyTorch needs seconds to trace each exported model. TensorFlow exports the others.
     "tests/export/runtimes/test_onnx_model.py": {
@@ -31,7 +67,9 @@ TORCH: Tests = {
         "test_it_is_served": (),
     },
     "tests/export/runtimes/test_torch_export.py": {
+        "test_a_full_disk_does_not_end_the_process": (),
         "test_it_answers_alike": ("pretrainer",),
+        "test_no_path_of_this_machine_is_in_it": (),
         "test_quantised": (),
     },
     "tests/test_hooks.py": {"test_the_writers_are_imported_at_the_first_export": ()},
@@ -45,6 +83,7 @@ TORCH: Tests = {
         "test_options_of_a_head": tuple(f"True-<lambda>{number}" for number in range(6)),
         "test_sizes_in_a_preset_of_keras_hub": ("AlbertBackbone-albert",),
     },
+    "tests/checkpoints/test_model_card.py": {"test_any_name_is_shown_as_it_is": ()},
     "tests/checkpoints/test_new_heads.py": {
         "test_folders_that_transformers_wrote": (
             *("ForSequenceClassification-albert", "ForTokenClassification-modernbert"),
@@ -71,9 +110,9 @@ TORCH: Tests = {
             *("labels", "tags-hidden", "spans-hidden", "in_batch-hidden"),
         )
     },
-    "tests/models/test_round_trips.py": {
-        "test_what_was_trained_is_what_is_loaded": ("BertEncoder",)
-    },
+    "tests/models/test_freed_memory.py": {"test_models_trained_one_after_another_are_freed": ()},
+    "tests/models/test_round_trips.py": {"test_what_was_trained_is_what_is_loaded": ()},
+    "tests/models/test_sentence_similarity.py": {"test_learns_the_vectors_of_a_teacher": ()},
     "tests/models/test_shared_weights.py": {"test_a_new_process_opens_a_users_model": ()},
     "tests/models/test_with_tokenizer.py": {
         "test_text_in_gives_the_same_answer_after_every_way": ()
@@ -85,9 +124,10 @@ TORCH: Tests = {
         "test_the_tests_need_no_package_but_those_of_dev": (),
     },
     "tests/test_quickstart.py": {"test_the_tasks_print_what_the_page_says": ()},
-    "tests/test_reference.py": {"test_the_examples_print_what_the_page_says": ("bert_keras",)},
+    "tests/test_reference.py": {"test_the_examples_print_what_the_page_says": ()},
     "tests/test_registration.py": {"test_saved_models_open_in_a_new_process": ()},
-    "tests/test_sklearn.py": {"test_a_classifier_learns_labels_of_any_kind": ("labels0",)},
+    "tests/test_notebooks.py": {"test_a_notebook_is_executed_and_stored": ()},
+    "tests/test_sklearn.py": {"test_a_classifier_learns_labels_of_any_kind": ()},
     "tests/training/test_evaluate.py": {
         "test_what_the_run_was_measured_on_gives_the_same": (
             *("question_answering", "retrieval", "text_classification", "token_classification"),
@@ -99,45 +139,16 @@ TORCH: Tests = {
         )
     },
     "tests/training/test_finetune_seed.py": {
+        "test_a_killed_run_goes_on_exactly": (),
         "test_every_way_to_train_goes_on_exactly": (
             "token_classification-('crf=true', 'unfreeze_every=2')",
-        )
+        ),
     },
     "tests/training/test_pretrain.py": {
         "test_quicktest_of_every_recipe": (
             *("d2l_wikitext2-False", "electra_demo-False", "wiki_mini-False"),
         ),
     },
-    # A browser opens a page for each case.
-    "tests/serving/page/test_page.py": {},  # test_page_served.py has the same tests
-    "tests/serving/page/test_page_requests.py": {
-        "test_an_error_of_the_server": ("429-headers2-busy",),
-        "test_hostile_text_is_text": ("token_classification",),
-        "test_a_browser_that_does_not_copy": (),
-        "test_a_saved_model_says_why_it_has_one_answer": (),
-        "test_a_server_with_a_token": (),
-        "test_a_server_without_models": (),
-        "test_attention_without_lines_says_so": (),
-        "test_entities_count_code_points": (),
-        "test_many_data": (),
-        "test_many_unknown_words_are_told": (),
-        "test_masks_take_other_words": (),
-        "test_openai_code_compares_by_the_cosine_only": (),
-        "test_right_to_left": (),
-        "test_the_copied_code_of_pairs": ("cross-encoder-expected3",),
-        "test_the_copied_code_of_vectors": ("vector",),
-        "test_unknown_and_masked_tokens_are_not_special": (),
-        "test_why_a_view_is_missing": (),
-    },
-    "tests/serving/page/test_page_served.py": {
-        "test_the_copied_code_prints_the_answer": ("search",)
-    },
-    "tests/visualize/test_in_a_browser.py": {
-        "test_attention_without_lines_says_so": (),
-        "test_hovering_shows_the_lines_of_a_token": ("dark",),
-        "test_layers_and_heads_count_from_zero": (),
-    },
-    "tests/visualize/test_picture.py": {"test_a_theme": ("embeddings", "saliency")},
 }
 
 JAX: Tests = {

@@ -126,7 +126,7 @@ ASKED: list[tuple[str, str | None, Callable[[Visit, Any], None]]] = [
 
 
 # These tasks are asked every time: those whose pages differ most.
-QUICK = ("text_classification", "token_classification", "question_answering", "search")
+QUICK = ("text_classification", "question_answering")
 
 
 @pytest.mark.parametrize(
