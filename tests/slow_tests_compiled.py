@@ -1,6 +1,6 @@
 """Tests that run on PyTorch and on one of the two backends that compile.
 
-JAX and TensorFlow need 10 to 50 times as long as PyTorch for these, because each compiles or traces
+JAX and TensorFlow need 5 to 50 times as long as PyTorch for these, because each compiles or traces
 the models of a test. So `.ci/run` leaves each of them to the quicker of the two, as measured on one
 machine in one run (2026-11-30). Kernels, optimizers and what starts processes are tested on both.
 """
