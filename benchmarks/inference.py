@@ -330,7 +330,7 @@ def main() -> None:
     values = {**vars(options), **sizes}
     flags = [f"--{name}" for name in ("quick", "sweep", "apart") if values[name]]
     only = ["--only", *options.only] if options.only else []
-    data = ["--data DIR"] if options.data else []
+    data = [f"--{name} DIR" for name in ("sentences", "data") if values[name]]
     command = ["python -m benchmarks.inference", *data, f"--rounds {rounds}", *flags, *only]
     report.write(
         options.out,
