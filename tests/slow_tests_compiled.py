@@ -2,7 +2,7 @@
 
 JAX and TensorFlow need 5 to 50 times as long as PyTorch for these, because each compiles or traces
 the models of a test. So `.ci/run` leaves each of them to the quicker of the two, as measured on one
-machine in one run (2026-11-30). Kernels, optimizers and what starts processes are tested on both.
+machine in one run (2026-11-30). Kernels and exact resumption are tested on both.
 """
 
 from __future__ import annotations
@@ -358,12 +358,6 @@ NOT_ON_TENSORFLOW: Tests = {
         "test_an_optimizer_that_keras_built_is_the_same": (),
         "test_another_optimizer_is_refused": (),
         "test_integers_of_another_backend_are_converted": (),
-    },
-    "tests/resume/test_exact_resume.py": {
-        "test_a_used_model_can_be_restored": (),
-        "test_at_every_step_with_other_optimizers": (),
-        "test_the_seeds_matter": (),
-        "test_within_an_accumulated_step": (),
     },
     "tests/test_earlier_names.py": {"test_models_saved_with_earlier_names_open": ()},
     "tests/test_file_io.py": {"test_killed_at_every_point": ()},

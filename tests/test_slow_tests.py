@@ -8,6 +8,8 @@ import pytest
 
 from tests.plugins import is_slow
 from tests.slow_tests import SLOW
+from tests.slow_tests_backends import Tests
+from tests.slow_tests_compiled import NOT_ON_JAX, NOT_ON_TENSORFLOW
 from tests.test_architecture import LIBRARY, ROOT, sources
 
 
@@ -82,6 +84,20 @@ def test_every_slow_test_exists() -> None:
             there = marks_of((ROOT / path).read_text(encoding="utf-8"))
             wrong += [f"{backend}: {path}::{test}" for test in tests if test not in there]
     assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.parametrize(
+    ("table", "other"), [(NOT_ON_JAX, "tensorflow"), (NOT_ON_TENSORFLOW, "jax")]
+)
+def test_what_one_backend_leaves_out_two_others_run(table: Tests, other: str) -> None:
+    nowhere = [
+        f"{path}::{test} is slow on {backend} too"
+        for path, tests in table.items()
+        for test in tests
+        for backend in ("torch", other)
+        if SLOW[backend].get(path) == {} or SLOW[backend].get(path, {}).get(test) == ()
+    ]
+    assert not nowhere, "\n".join(nowhere)
 
 
 @pytest.mark.parametrize(

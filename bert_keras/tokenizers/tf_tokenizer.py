@@ -12,7 +12,6 @@ import shutil
 import tempfile
 import weakref
 from collections.abc import Callable, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -196,7 +195,9 @@ class InGraphTokenizer(tf.Module):
         when it is saved.
         """
         with tf.init_scope():
-            function = tf.function(partial(method, with_specials=with_specials), autograph=False)
+            function = tf.function(
+                functools.partial(method, with_specials=with_specials), autograph=False
+            )
             return function.get_concrete_function(tf.TensorSpec([None], tf.string))
 
     def _of_words(self, words: Words) -> tf.RaggedTensor:
