@@ -22,7 +22,6 @@ from bert_keras import escaping
 from bert_keras.config import BertConfig
 from bert_keras.data import Corpus, demo_documents, read
 from bert_keras.errors import Step
-from bert_keras.kernels import query_blocks
 from bert_keras.tokenizers import Tokenizer
 from bert_keras.training import last_steps, machine
 from bert_keras.training.prepare import find_prepared, open_tokenizer
@@ -38,6 +37,7 @@ _GZIP = 2.8  # bytes of text for a byte of its file
 # Share of the speed of matrix products that a training step reaches, roughly.
 EFFICIENCY = 0.5
 FLOAT = 4  # bytes
+_LONG = 2048  # tokens; of longer rows no scores are kept, see `kernels.query_blocks`
 
 
 @dataclasses.dataclass(frozen=True)
@@ -238,8 +238,7 @@ def activation_bytes(recipe: RunRecipe, config: BertConfig, rows: int, length: i
     With gradient checkpointing these are the activations of one block, and the inputs of all.
     Of long rows, no backend keeps the scores of global layers without attention dropout.
     """
-    kept_scores = length <= query_blocks.LONG or config.attention_dropout
-    scores = [length if kept_scores else 0] * config.num_layers
+    scores = [length if length <= _LONG or config.attention_dropout else 0] * config.num_layers
     if config.window is not None:
         band = min(length, 3 * config.window)
         scores = [band if config.is_local(i) else all_ for i, all_ in enumerate(scores)]
