@@ -115,6 +115,7 @@ NAMES: dict[str, Callable[[], Any]] = {
         lambda: _torch("nn").Linear(1, 1),
     ),
     **dict.fromkeys(("_fused_adamw_", "_foreach_mul_"), lambda: _torch("")),
+    "_are_functorch_transforms_active": lambda: _torch("_C"),
     "_linear_pointwise": lambda: _torch("ops.mkldnn"),
     "_iterator": _torch_loader,
     # === TensorFlow ===

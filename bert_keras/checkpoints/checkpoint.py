@@ -184,8 +184,10 @@ class Checkpoint(abc.ABC):
             with to_be_filled() if load_weights and not allow_missing else nullcontext():
                 saved, path = self.saved_options(class_name, config, shapes)
                 if is_new:
-                    saved = new_heads.options_of(saved, options)
-                    saved = hugging_face.new_head_options(class_name, config) | saved
+                    kept = new_heads.options_of(saved, options)
+                    if hugging_face.needs_pooler(class_name, config):
+                        kept.pop("hidden_activation", None)  # the new head has a layer of its own
+                    saved = hugging_face.new_head_options(class_name, config) | kept
                 head = model_class.head_layers_for(saved | options)
                 if new_head:
                     new_heads.check_is_any(class_name, head)

@@ -61,7 +61,7 @@ def options_of(saved: dict[str, Any], options: Mapping[str, Any]) -> dict[str, A
         options: options of the caller.
     """
     if not is_described(options):
-        return saved
+        return dict(saved)
     return {name: value for name, value in saved.items() if name not in _OF_LABELS}
 
 

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
 import keras
@@ -25,6 +26,7 @@ from keras import ops
 from bert_keras.kernels import onnx_friendly, query_blocks
 
 BACKEND = keras.backend.backend()
+_is_recomputed = ContextVar("is_recomputed", default=False)
 
 if TYPE_CHECKING:
     from bert_keras.kernels import jax_kernels, tensorflow_kernels, torch_kernels
@@ -80,16 +82,48 @@ def dropped(x: Any, rate: float, seed: Any) -> Any:
     )
 
 
-def recomputed(function: Callable[..., Any]) -> Callable[..., Any]:
+def recomputed(function: Callable[..., Any], *, if_lean: bool = False) -> Callable[..., Any]:
     """Return a function that is computed again for its gradient (Chen et al., 2016).
 
     Args:
         function: from tensors to one tensor. Variables that it reads have gradients. Other tensors
             that it uses have none.
+        if_lean: return `function` itself where part of a block would need no less memory.
     """
-    if BACKEND == "tensorflow":
-        return tensorflow_kernels.recomputed(function)
-    return keras.remat(function)
+    if _is_recomputed.get() or (if_lean and not _is_lean()):
+        return function  # what is computed again anyway is not computed twice again
+
+    def marked(*inputs: Any) -> Any:
+        """Return the output of `function`."""
+        token = _is_recomputed.set(True)
+        try:
+            return function(*inputs)
+        finally:
+            _is_recomputed.reset(token)
+
+    return tensorflow_kernels.recomputed(marked) if BACKEND == "tensorflow" else keras.remat(marked)
+
+
+def after_recomputed(inner: Callable[..., Any], outer: Callable[[Any], Any], *inputs: Any) -> Any:
+    """Return outer(inner(*inputs)), and compute `inner` again for the gradient where that is lean.
+
+    Args:
+        inner: a quick function from tensors to one tensor.
+        outer: a dense layer, whose gradient reads its input. It is not computed again.
+        inputs: tensors.
+    """
+    if BACKEND == "torch" and not _is_recomputed.get() and _is_lean():
+        return torch_kernels.after_recomputed(recomputed(inner), outer, *inputs)
+    # TensorFlow leaves out what no gradient reads, which is the output of `outer`.
+    return recomputed(lambda *again: outer(inner(*again)), if_lean=True)(*inputs)
+
+
+def _is_lean() -> bool:
+    """Return whether training needs less memory if part of a block is computed again.
+
+    XLA on a CPU orders operations so that it does not. PyTorch's compiler does it by itself.
+    """
+    return torch_kernels.keeps_tensors() if BACKEND == "torch" else BACKEND == "tensorflow"
 
 
 def token_losses(labels: Any, logits: Any) -> Any:
@@ -209,7 +243,7 @@ def layer_norm(x: Any, gamma: Any, beta: Any, epsilon: float, training: bool) ->
     # PyTorch's layer normalisation becomes one operation of ONNX by itself.
     if onnx_friendly.is_active() and BACKEND != "torch":
         return onnx_friendly.layer_norm(x, gamma, beta, epsilon)
-    if gamma is not None and not _is_double(x):
+    if gamma is not None and keras.backend.standardize_dtype(x.dtype) != "float64":
         if BACKEND == "torch":
             return torch_kernels.layer_norm(x, gamma, beta, epsilon)
         if BACKEND == "tensorflow" and training:
@@ -244,11 +278,6 @@ def computed_once(x: Any) -> Any:
     pre-norm blocks, so that a step took a time that grows with the square of the layers.
     """
     return jax_kernels.computed_once(x) if BACKEND == "jax" else x
-
-
-def _is_double(x: Any) -> bool:
-    """Return whether a tensor has the dtype float64."""
-    return keras.backend.standardize_dtype(x.dtype) == "float64"
 
 
 def tied_logits(x: Any, table: Any, bias: Any) -> Any:
@@ -352,13 +381,6 @@ def fused_attention(query: Any, key: Any, value: Any, *, bias: Any = None, mask:
     return query_blocks.composed_attention(query, key, value, bias, mask)
 
 
-def has_fused_attention(dtype: str) -> bool:
-    """Return whether `fused_attention` takes queries of this dtype; JAX has no float16 on CPUs."""
-    if dtype != "float16" or BACKEND != "jax":
-        return True
-    return not all(device.startswith("cpu") for device in keras.distribution.list_devices())
-
-
 def attention_kernel(dtype: str, *, learns_bias: bool = False) -> str:
     """Return a description of the kernel behind `fused_attention`, and the reason for a slow one.
 
@@ -367,7 +389,7 @@ def attention_kernel(dtype: str, *, learns_bias: bool = False) -> str:
         learns_bias: whether a gradient of the bias is wanted.
     """
     slow = "all probabilities in memory"
-    if not has_fused_attention(dtype):
+    if not query_blocks.has_fused_attention(dtype):
         why = f"JAX has no kernel of {dtype} on a CPU"
         return f"the backend's own operations, {slow}: {why}; {query_blocks.REMARK}"
     if BACKEND == "torch":

@@ -32,6 +32,13 @@ def is_long(query: Any, key: Any) -> bool:
     return all(isinstance(size, int) for size in sizes) and math.prod(sizes) > LONG**2
 
 
+def has_fused_attention(dtype: str) -> bool:
+    """Return whether `kernels.fused_attention` takes this dtype; JAX has no float16 on CPUs."""
+    if dtype != "float16" or BACKEND != "jax":
+        return True
+    return not all(device.startswith("cpu") for device in keras.distribution.list_devices())
+
+
 def composed_attention(query: Any, key: Any, value: Any, bias: Any, mask: Any) -> Any:
     """Attend by Keras's operations, in long rows by blocks; see `kernels.fused_attention`."""
     return attention(_by_keras, query, key, value, bias, mask)

@@ -227,6 +227,36 @@ def _drawn(count: int, generator: torch.Generator) -> Any:
     return draws.random_(-(2**63), None, generator=generator).view(torch.int16)[:count]
 
 
+def keeps_tensors() -> bool:
+    """Return whether tensors are kept for a gradient, in a way that can be changed.
+
+    The compiler and `torch.func` decide it themselves.
+    """
+    return (
+        torch.is_grad_enabled()
+        and not torch.compiler.is_compiling()
+        and not torch._C._are_functorch_transforms_active()  # there is no public name
+    )
+
+
+def after_recomputed(inner: Any, outer: Any, *inputs: Any) -> Any:
+    """Compute the input of `outer` again where its gradient needs it; see `kernels`."""
+    x = inner(*inputs)
+    place, count = x.data_ptr(), x.numel()
+
+    def kept(tensor: Any) -> Any:
+        """Return a shape in place of `x`, and other tensors as they are."""
+        is_x = (tensor.data_ptr(), tensor.numel(), tensor.dtype) == (place, count, x.dtype)
+        return tensor.shape if is_x and count else tensor
+
+    def again(value: Any) -> Any:
+        """Return the tensor for which `kept` returned this value."""
+        return inner(*inputs).view(value) if isinstance(value, torch.Size) else value
+
+    with torch.autograd.graph.saved_tensors_hooks(kept, again):
+        return outer(x)
+
+
 def affine(x: Any, kernel: Any, bias: Any, *, gelu: bool = False) -> Any:
     """Return x @ kernel + bias by one operation; see `kernels.affine`."""
     kernel, bias = _tensor(kernel), None if bias is None else _tensor(bias)

@@ -166,13 +166,13 @@ class SelfAttention(SerializableLayer):
         if self.rotary_values:
             value_BSNK = self._turned(value_BSNK, positions)
         value_BSNK = self._for_all_heads(value_BSNK)
+        if training and self.dropout.rate and seed is None:
+            seed = self.dropout.next_seed()
         length, in_bands = x.shape[1], False
         if window is not None:
             ids, is_packed = (padding_mask, False) if example_ids is None else (example_ids, True)
             in_bands = queries is None and self._adds_nothing and has_bands(length, window)
             if in_bands:
-                query_BTNK = query_bands(query_BTNK, window)
-                key_BSNK, value_BSNK = (key_bands(each, window) for each in (key_BSNK, value_BSNK))
                 padding_mask = band_mask(ids, window, is_packed=is_packed)
             else:
                 padding_mask = window_mask(
@@ -180,25 +180,39 @@ class SelfAttention(SerializableLayer):
                 )
         # [B, 1, T, S]. T is 1 for a padding mask, which is the same for all queries.
         mask = None if padding_mask is None else kernels.over_heads(padding_mask)
-        bias_BNTS = self._bias(query_BTNK, key_BSNK, positions, query_places)
+
+        def of_bands(query_BTNK, key_BSNK, value_BSNK):
+            """Return the attention within the bands of all rows, BTNK."""
+            assert window is not None
+            key_BSNK, value_BSNK = (key_bands(each, window) for each in (key_BSNK, value_BSNK))
+            query_BTNK = query_bands(query_BTNK, window)
+            context = self._context(query_BTNK, key_BSNK, value_BSNK, None, mask, training, seed)
+            return out_of_bands(context, length)
+
+        heads = query_BTNK, key_BSNK, value_BSNK
+        if not in_bands:
+            bias_BNTS = self._bias(query_BTNK, key_BSNK, positions, query_places)
+            context_BTNK = self._context(*heads, bias_BNTS, mask, training, seed)
+        elif training:  # bands have each key and value three times
+            context_BTNK = kernels.recomputed(of_bands, if_lean=True)(*heads)
+        else:
+            context_BTNK = of_bands(*heads)
+        return self.output_projection(kernels.merge_heads(context_BTNK))
+
+    def _context(self, query_BTNK, key_BSNK, value_BSNK, bias_BNTS, mask, training, seed):
+        """Return the means of the values, weighted by the attention probabilities: BTNK."""
         if training and self.dropout.rate:
             probabilities_BNTS = self._probabilities(query_BTNK, key_BSNK, bias_BNTS, mask)
             probabilities_BNTS = self.dropout(probabilities_BNTS, training=training, seed=seed)
-            context_BTNK = _weighted(probabilities_BNTS, value_BSNK)
-        elif not kernels.has_fused_attention(self.compute_dtype):
-            context_BTNK = query_blocks.attention(
+            return _weighted(probabilities_BNTS, value_BSNK)
+        if not query_blocks.has_fused_attention(self.compute_dtype):
+            return query_blocks.attention(
                 self._attended, query_BTNK, key_BSNK, value_BSNK, bias_BNTS, mask
             )
-        else:
-            if bias_BNTS is not None:  # the kernels take a mask or a bias, and not both
-                bias_BNTS = _masked(bias_BNTS, mask, lowest(self.compute_dtype))
-                mask = None
-            context_BTNK = kernels.fused_attention(
-                query_BTNK, key_BSNK, value_BSNK, bias=bias_BNTS, mask=mask
-            )
-        if in_bands:
-            context_BTNK = out_of_bands(context_BTNK, length)
-        return self.output_projection(kernels.merge_heads(context_BTNK))
+        if bias_BNTS is not None:  # the kernels take a mask or a bias, and not both
+            bias_BNTS = _masked(bias_BNTS, mask, lowest(self.compute_dtype))
+            mask = None
+        return kernels.fused_attention(query_BTNK, key_BSNK, value_BSNK, bias=bias_BNTS, mask=mask)
 
     def probabilities(self, x, padding_mask=None, positions=None, window=None):
         """Return attention probabilities without dropout: [batch, num_heads, length, length].

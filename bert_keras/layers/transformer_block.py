@@ -89,13 +89,27 @@ class FeedForward(SerializableLayer):
         """[..., hidden_size] -> [..., hidden_size]; `seed` is one of the dropout's `next_seed`."""
         # Both have the same values; the gradient of `training_activation` reads memory less often.
         activation = self.training_activation if training else self.activation
+        if self.dropout is not None and training and seed is None:
+            seed = self.dropout.next_seed()
+
+        def dropped(x):
+            """Return the input of the last layer after dropout."""
+            if self.dropout is None:
+                return x
+            return self.dropout(x, training=training, seed=seed)
+
         if self.gate is None:
-            x = self.intermediate(x, activation=activation)
-        else:
+            return self.output_projection(dropped(self.intermediate(x, activation=activation)))
+        if not training:
             x = self.gate(x, activation=activation) * self.intermediate(x)
-        if self.dropout is not None:
-            x = self.dropout(x, training=training, seed=seed)
-        return self.output_projection(x)
+            return self.output_projection(x)
+        # The activation and the product are two tensors as wide as what they are computed from.
+        return kernels.after_recomputed(
+            lambda gate, x: dropped(activation(gate) * x),
+            self.output_projection,
+            self.gate(x),
+            self.intermediate(x),
+        )
 
     def compute_output_shape(self, x_shape):
         return x_shape

@@ -136,6 +136,16 @@ class DirectModel(Sharing, keras.Model):
     train_on_batch = _checked(keras.Model.train_on_batch)
     test_on_batch = _checked(keras.Model.test_on_batch)
 
+    def train_step(self, *args: Any) -> Any:
+        """Keras: train on one batch.
+
+        On PyTorch, Keras frees the gradients of the step before only after the forward pass. Here
+        they are freed before it, so that they are not in memory beside its activations.
+        """
+        if keras.backend.backend() == "torch":
+            self.zero_grad()
+        return super().train_step(*args)
+
     def predict_on_batch(self, x: Any) -> Any:
         """Keras: return the outputs for one batch of inputs, as NumPy arrays by output name."""
         if self._input_keys is not None:

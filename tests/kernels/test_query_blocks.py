@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from keras import ops
 
-from bert_keras import BertEncoder, kernels
+from bert_keras import BertEncoder
 from bert_keras.kernels import query_blocks
 from bert_keras.layers import SelfAttention
 from tests import contracts
@@ -104,7 +104,7 @@ def test_a_layer(dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(query_blocks, "_mapped", counted)
     found = run()
-    has_blocks = keras.backend.backend() == "tensorflow" or not kernels.has_fused_attention(
+    has_blocks = keras.backend.backend() == "tensorflow" or not query_blocks.has_fused_attention(
         layer.compute_dtype
     )
     assert bool(calls) == has_blocks

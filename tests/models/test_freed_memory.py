@@ -156,3 +156,22 @@ def test_models_trained_one_after_another_are_freed() -> None:
         assert live() == trained  # another `fit` adds nothing
         del model
         assert live() == before
+
+
+@pytest.mark.skipif(BACKEND != "torch", reason="only on this backend do gradients stay")
+def test_no_gradients_are_in_memory_in_the_forward_pass(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = MAKERS["SequenceClassifier"]()
+    call, found = model.call, list[bool]()
+
+    def counted(*args: Any, **kwargs: Any) -> Any:
+        """Call the model, and remember whether there are gradients."""
+        found.append(any(weight.value.grad is not None for weight in model.trainable_weights))
+        return call(*args, **kwargs)
+
+    monkeypatch.setattr(model, "call", counted)
+    train(model, "SequenceClassifier")
+    steps = len(found)
+    assert any(weight.value.grad is not None for weight in model.trainable_weights)
+    model.fit(batch_of(model), {"label": np.zeros(3)}, verbose=0)
+    assert len(found) > steps
+    assert not any(found)

@@ -1,0 +1,152 @@
+"""Tensors that are computed again for the gradient are not kept, and change nothing else."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import keras
+import numpy as np
+import pytest
+from keras import ops
+
+from bert_keras import kernels
+from bert_keras.layers.attention import SelfAttention
+from bert_keras.layers.transformer_block import FeedForward
+from tests.contracts import numpy
+from tests.gradients import gradients
+
+X, Y = np.random.default_rng(0).normal(size=(2, 3, 4, 8)).astype("float32")
+KERNEL = np.random.default_rng(1).normal(size=(8, 5)).astype("float32")
+WEIGHTS = np.random.default_rng(2).normal(size=(3, 4, 5)).astype("float32")
+on_torch = pytest.mark.skipif(keras.backend.backend() != "torch", reason="this backend's own way")
+
+
+def _plain(x: Any, y: Any, kernel: Any = KERNEL) -> Any:
+    """Return the product of a gated activation with a kernel."""
+    return ops.matmul(ops.tanh(x) * y, kernel)
+
+
+def _recomputed(x: Any, y: Any, kernel: Any = KERNEL) -> Any:
+    """Return the same, with the gated activation computed again."""
+    outer = lambda z: ops.matmul(z, kernel)  # noqa: E731
+    return kernels.after_recomputed(lambda x, y: ops.tanh(x) * y, outer, x, y)
+
+
+def _all_recomputed(x: Any, y: Any) -> Any:
+    """Return the same, where all of it is computed again."""
+    return kernels.recomputed(_recomputed)(x, y)
+
+
+def _in_two_steps(x: Any, y: Any) -> Any:
+    """Return the same, where the product with the kernel is not computed again."""
+    return ops.matmul(kernels.recomputed(lambda x, y: ops.tanh(x) * y, if_lean=True)(x, y), KERNEL)
+
+
+@pytest.mark.parametrize("function", [_recomputed, _all_recomputed, _in_two_steps])
+def test_outputs_and_gradients(function: Callable[..., Any]) -> None:
+    arrays = X, Y
+    found, expected = (
+        numpy(each(*map(ops.convert_to_tensor, arrays))) for each in (function, _plain)
+    )
+    np.testing.assert_allclose(found, expected, atol=1e-6)
+    pairs = zip(
+        gradients(function, arrays, WEIGHTS), gradients(_plain, arrays, WEIGHTS), strict=True
+    )
+    for mine, theirs in pairs:
+        assert np.abs(theirs).max() > 0.1
+        np.testing.assert_allclose(mine, theirs, atol=1e-5)
+
+
+@pytest.mark.parametrize("dropout", [0.0, 0.4])
+def test_weights_of_a_gated_layer(dropout: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A training step changes them as if nothing was computed again."""
+    found = []
+    for saves in (True, False):
+        if not saves:
+            monkeypatch.setattr(kernels, "_is_lean", lambda: False)
+        keras.utils.set_random_seed(0)
+        layer = FeedForward(16, 8, gated=True, dropout=dropout)
+        inputs = keras.Input(X.shape[1:])
+        model = keras.Model(inputs, layer(inputs))
+        model.compile(keras.optimizers.SGD(1.0), "mse")
+        before = [numpy(weight) for weight in layer.trainable_weights]
+        model.train_on_batch(X, Y)
+        after = [numpy(weight) for weight in layer.trainable_weights]
+        found.append([old - new for old, new in zip(before, after, strict=True)])
+    assert len(found[0]) == 6
+    for mine, theirs in zip(*found, strict=True):
+        assert np.abs(theirs).max() > 1e-4
+        np.testing.assert_allclose(mine, theirs, atol=1e-6)
+
+
+def _kept(function: Callable[[], Any]) -> tuple[Any, int]:
+    """Return the output of a function, and how many numbers PyTorch keeps for its gradient."""
+    import torch
+
+    kept: dict[int, int] = {}
+
+    def keep(tensor: Any) -> Any:
+        """Count a tensor."""
+        kept[tensor.untyped_storage().data_ptr()] = tensor.untyped_storage().nbytes() // 4
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
+        output = function()
+    return output, sum(kept.values())
+
+
+@on_torch
+def test_a_gated_layer_keeps_no_activations() -> None:
+    """Two inner tensors are kept: those that its first layers return."""
+    layer = FeedForward(64, 8, gated=True, intermediate_bias=False, output_bias=False)
+    x = ops.convert_to_tensor(X)
+    layer(x)
+    weights = sum(int(np.prod(weight.shape)) for weight in layer.weights)
+    output, kept = _kept(lambda: layer(x, training=True))
+    assert kept <= weights + X.size + 2 * 12 * 64
+    _, without = _kept(lambda: layer(x, training=False))
+    assert without >= weights + X.size + 4 * 12 * 64
+    np.testing.assert_allclose(numpy(output), numpy(layer(x)), atol=1e-6)
+
+
+@on_torch
+def test_local_attention_keeps_no_bands() -> None:
+    """One copy of keys and values is kept, where bands have three."""
+    layer = SelfAttention(2, 8)
+    x = ops.convert_to_tensor(np.tile(X[:1], (1, 100, 1)))  # 400 tokens
+    call = functools.partial(layer, x, padding_mask=ops.ones((1, 400), "int32"), window=32)
+    call()
+    _, kept = _kept(lambda: call(training=True))
+    _, without = _kept(lambda: call(training=False))
+    assert kept < without - 4 * 400 * 8
+
+
+@on_torch
+def test_second_derivatives() -> None:
+    import torch
+
+    found = []
+    for function in (_plain, _recomputed):
+        x, y, kernel = (torch.tensor(values, requires_grad=True) for values in (X, Y, KERNEL))
+        (first,) = torch.autograd.grad(function(x, y, kernel).sum(), kernel, create_graph=True)
+        found.append(torch.autograd.grad((first**2).sum(), (x, y)))
+    for mine, theirs in zip(*found, strict=True):
+        assert theirs.abs().max() > 0.1
+        np.testing.assert_allclose(numpy(mine), numpy(theirs), rtol=1e-4, atol=1e-4)
+
+
+@on_torch
+def test_gradients_of_each_example() -> None:
+    """`torch.func` allows no other way of keeping tensors."""
+    import torch
+
+    def loss(x: Any, y: Any) -> Any:
+        """Return a loss of one example."""
+        return (_recomputed(x, y) ** 2).sum()
+
+    x, y = (torch.tensor(values) for values in (X, Y))
+    found = torch.func.vmap(torch.func.grad(loss))(x, y)
+    expected = gradients(lambda x, y: _plain(x, y) ** 2, (X, Y), np.ones_like(WEIGHTS))[0]
+    np.testing.assert_allclose(numpy(found), expected, atol=1e-4)
