@@ -247,7 +247,7 @@ def after_recomputed(inner: Any, outer: Any, *inputs: Any) -> Any:
     def kept(tensor: Any) -> Any:
         """Return a shape in place of `x`, and other tensors as they are."""
         is_x = (tensor.data_ptr(), tensor.numel(), tensor.dtype) == (place, count, x.dtype)
-        return tensor.shape if is_x and count else tensor
+        return tensor.shape if is_x and count and tensor.is_contiguous() else tensor
 
     def again(value: Any) -> Any:
         """Return the tensor for which `kept` returned this value."""
