@@ -105,7 +105,7 @@ def recomputed(function: Callable[..., Any], *, if_lean: bool = False) -> Callab
 
 
 def after_recomputed(inner: Callable[..., Any], outer: Callable[[Any], Any], *inputs: Any) -> Any:
-    """Return outer(inner(*inputs)), and compute `inner` again for the gradient where that is lean.
+    """Return outer(inner(*inputs)). If it saves memory, the gradient computes `inner` again.
 
     Args:
         inner: a quick function from tensors to one tensor.
