@@ -135,7 +135,7 @@ GRAPHS = {
     "export.runtimes.torch_export": ("torch",),
     "kernels.tensorflow_kernels": _TENSORFLOW,
     "kernels.torch_kernels": ("torch",),
-    "kernels.jax_kernels": ("jax",),
+    **dict.fromkeys(("kernels.jax_kernels", "kernels.jax_recomputation"), ("jax",)),
     "export.runtimes.onnx_model": ("onnx",),
     "export.runtimes.openvino_model": ("openvino",),
 }

@@ -29,11 +29,11 @@ BACKEND = keras.backend.backend()
 _is_recomputed = ContextVar("is_recomputed", default=False)
 
 if TYPE_CHECKING:
-    from bert_keras.kernels import jax_kernels, tensorflow_kernels, torch_kernels
+    from bert_keras.kernels import jax_kernels, jax_recomputation, tensorflow_kernels, torch_kernels
 elif BACKEND == "tensorflow":
     from bert_keras.kernels import tensorflow_kernels
 elif BACKEND == "jax":
-    from bert_keras.kernels import jax_kernels
+    from bert_keras.kernels import jax_kernels, jax_recomputation
 elif BACKEND == "torch":
     from bert_keras.kernels import torch_kernels
 
@@ -76,18 +76,15 @@ def dropped(x: Any, rate: float, seed: Any) -> Any:
         return tensorflow_kernels.dropped(x, rate, seed)
     if BACKEND == "jax":
         return jax_kernels.dropped(x, rate, seed)
-    raise NotImplementedError(
-        f"There is no dropout on the backend {BACKEND}, which cannot train. "
-        "Set KERAS_BACKEND to tensorflow, jax or torch."
-    )
+    raise NotImplementedError(f"{BACKEND} cannot train. KERAS_BACKEND: tensorflow, jax or torch.")
 
 
 def recomputed(function: Callable[..., Any], *, if_lean: bool = False) -> Callable[..., Any]:
     """Return a function that is computed again for its gradient (Chen et al., 2016).
 
     Args:
-        function: from tensors to one tensor. Variables that it reads have gradients. Other tensors
-            that it uses have none.
+        function: from tensors to one tensor, or to a list. Variables that it reads have gradients.
+            Other tensors that it uses have none.
         if_lean: return `function` itself where part of a block would need no less memory.
     """
     if _is_recomputed.get() or (if_lean and not _is_lean()):
@@ -101,7 +98,9 @@ def recomputed(function: Callable[..., Any], *, if_lean: bool = False) -> Callab
         finally:
             _is_recomputed.reset(token)
 
-    return tensorflow_kernels.recomputed(marked) if BACKEND == "tensorflow" else keras.remat(marked)
+    if BACKEND == "tensorflow":
+        return tensorflow_kernels.recomputed(marked)
+    return jax_recomputation.recomputed(marked) if BACKEND == "jax" else keras.remat(marked)
 
 
 def after_recomputed(inner: Callable[..., Any], outer: Callable[[Any], Any], *inputs: Any) -> Any:
@@ -109,7 +108,7 @@ def after_recomputed(inner: Callable[..., Any], outer: Callable[[Any], Any], *in
 
     Args:
         inner: a quick function from tensors to one tensor.
-        outer: a dense layer, whose gradient reads its input. It is not computed again.
+        outer: dense layers with one input, which are not computed again; to a tensor or a list.
         inputs: tensors.
     """
     if BACKEND == "torch" and not _is_recomputed.get() and _is_lean():
@@ -121,9 +120,11 @@ def after_recomputed(inner: Callable[..., Any], outer: Callable[[Any], Any], *in
 def _is_lean() -> bool:
     """Return whether training needs less memory if part of a block is computed again.
 
-    XLA on a CPU orders operations so that it does not. PyTorch's compiler does it by itself.
+    PyTorch's compiler does it by itself. With JAX it was measured on one CPU alone.
     """
-    return torch_kernels.keeps_tensors() if BACKEND == "torch" else BACKEND == "tensorflow"
+    if BACKEND == "jax":
+        return jax_recomputation.is_single_cpu()
+    return torch_kernels.keeps_tensors() if BACKEND == "torch" else True
 
 
 def token_losses(labels: Any, logits: Any) -> Any:
@@ -277,7 +278,7 @@ def computed_once(x: Any) -> Any:
     XLA on a CPU would add up the whole sum of the residual connections again in every layer of
     pre-norm blocks, so that a step took a time that grows with the square of the layers.
     """
-    return jax_kernels.computed_once(x) if BACKEND == "jax" else x
+    return jax_recomputation.computed_once(x) if BACKEND == "jax" else x
 
 
 def tied_logits(x: Any, table: Any, bias: Any) -> Any:
@@ -311,8 +312,7 @@ def split_heads(x: Any, num_heads: int, head_size: int) -> Any:
     """
     if BACKEND == "torch":
         return torch_kernels.split_heads(x, num_heads, head_size)
-    batch, length, _ = ops.shape(x)
-    return ops.reshape(x, (batch, length, num_heads, head_size))
+    return ops.reshape(x, (*ops.shape(x)[:2], num_heads, head_size))
 
 
 def merge_heads(x: Any) -> Any:

@@ -18,6 +18,7 @@ from jax import lax
 from jax import numpy as jnp
 
 from bert_keras.kernels import query_blocks
+from bert_keras.kernels.jax_recomputation import by_rows, is_single_cpu
 from bert_keras.kernels.mask_values import MASKED
 
 _SCORES = 1 << 18  # at once on each core: a mebibyte of float32, about the size of its cache
@@ -40,18 +41,19 @@ def cpu_attention(query: Any, key: Any, value: Any, bias: Any, mask: Any) -> Any
     score_bias = bias if mask is None else jnp.where(mask, 0.0, MASKED)
     if score_bias is not None:
         score_bias = jnp.broadcast_to(score_bias, (batch, *score_bias.shape[1:]))
-    batch_arrays = query * head_size**-0.5, key, value, score_bias
+    batch_arrays = query, key, value, score_bias
 
     def attend_row(arrays: tuple[Any, ...]) -> Any:
         """Attend within one row of the batch.
 
         Args:
-            arrays: query (already scaled) TNK, key SNK, value SNK, and score_bias NTS.
+            arrays: query TNK, key SNK, value SNK, and score_bias NTS.
 
         Returns:
             TNK.
         """
         query, key, value, score_bias = arrays
+        query = query * head_size**-0.5
         query, key, value = (jnp.swapaxes(x, 0, 1) for x in (query, key, value))
         if queries_at_once is None:
             context = _softmax_attention(query, key, value, score_bias)
@@ -62,15 +64,7 @@ def cpu_attention(query: Any, key: Any, value: Any, bias: Any, mask: Any) -> Any
     rows_at_once = max(1, scores_at_once // (scores_of_query * length))
     if rows_at_once >= batch:
         return jax.vmap(attend_row)(batch_arrays)
-    return lax.map(attend_row, batch_arrays, batch_size=rows_at_once)
-
-
-def computed_once(x: Any) -> Any:
-    """Return `x`, divided by a number that XLA does not know to be one; see decision 163."""
-    if not _is_single_cpu() or 0 in x.shape:
-        return x
-    first = lax.stop_gradient(x[(0,) * x.ndim])
-    return x / jnp.where(jnp.isnan(first), 2, 1).astype(x.dtype)
+    return by_rows(attend_row, rows_at_once, batch_arrays)
 
 
 def _cores() -> int:
@@ -140,7 +134,7 @@ def attention(query: Any, key: Any, value: Any, bias: Any, mask: Any) -> Any:
             # cuDNN is missing, or does not support this head size: `attention_kernel` says so.
             _REFUSALS[:] = [str(error)]
     has_static_shapes = all(isinstance(size, int) for x in (query, key) for size in x.shape)
-    if has_static_shapes and _is_single_cpu():
+    if has_static_shapes and is_single_cpu():
         return cpu_attention(query, key, value, bias, mask)
     return query_blocks.composed_attention(query, key, value, bias, mask)
 
@@ -220,14 +214,8 @@ def attention_kernel(dtype: str, learns_bias: bool) -> str:  # noqa: ARG001
         why = f"cuDNN's kernel needs half precision, this is {dtype}"
         if dtype in _HALF:
             why = "keras.config.disable_flash_attention() switched cuDNN's kernel off"
-    how = "few" if _is_single_cpu() else "all"
+    how = "few" if is_single_cpu() else "all"
     return f"XLA's operations, {how} probabilities in memory at once: {why}"
-
-
-def _is_single_cpu() -> bool:
-    """Return whether JAX computes on one CPU device, so that no batch is split between devices."""
-    devices = jax.devices()
-    return len(devices) == 1 and devices[0].platform == "cpu"
 
 
 def _compute_capability() -> float:

@@ -41,21 +41,28 @@ def with_gradient(name: str, output: Any, inputs: Sequence[Any], backward: _Back
 
     Args:
         name: of the operation, for error messages.
-        output: a tensor that was computed from `inputs` by differentiable operations.
+        output: a tensor that was computed from `inputs` by differentiable operations; or a list.
         inputs: tensors.
-        backward: from the gradient of the output, those of the inputs, in their order. A second
+        backward: from the gradient of each output, those of the inputs, in their order. A second
             derivative is the derivative of its operations.
     """
     if record is None:
         return _registered(output, inputs, backward)
-    output = tf.identity(output)
-    record.record_operation(name, [output], list(inputs), lambda dy: list(backward(_dense(dy))))
+    output = tf.nest.map_structure(tf.identity, output)
+    record.record_operation(
+        name,
+        tf.nest.flatten(output),
+        list(inputs),
+        lambda *gradients: list(backward(*map(_dense, gradients))),
+    )
     return output
 
 
 def _registered(output: Any, inputs: Sequence[Any], backward: _Backward) -> Any:
     """Do what `with_gradient` does by TensorFlow's public function, which keeps the graph alive."""
-    return tf.custom_gradient(lambda *_inputs: (output, lambda dy: backward(_dense(dy))))(*inputs)
+    return tf.custom_gradient(
+        lambda *_inputs: (output, lambda *gradients: backward(*map(_dense, gradients)))
+    )(*inputs)
 
 
 def _dense(gradient: Any) -> tf.Tensor:
@@ -69,26 +76,26 @@ def recomputed(function: Callable[..., Any]) -> Callable[..., Any]:
     It does what `keras.remat` does (on TensorFlow `tf.recompute_grad`), but informs only tapes.
 
     Args:
-        function: from tensors to one tensor. It may read variables, but not write them. Other
-            tensors that it uses have no gradient.
+        function: from tensors to one tensor, or to a list. It may read variables, but not write
+            them. Other tensors that it uses have no gradient.
     """
     if record is None:
         return keras.remat(function)
 
     def call(*inputs: Any) -> Any:
-        """Return the output of `function`, without its intermediate results."""
+        """Return what `function` returns, without its intermediate results."""
         inputs = tuple(tf.convert_to_tensor(x) for x in inputs)
         with record.VariableWatcher() as watcher, record.stop_recording():
             output = function(*inputs)
         variables = watcher.watched_variables()
 
-        def backward(gradient: Any) -> Sequence[Any]:
+        def backward(*gradients: Any) -> Sequence[Any]:
             """Return the gradients of inputs and variables, by computing the output again."""
             with tf.GradientTape() as tape:
-                again = [_after(gradient, tf.identity(x)) for x in inputs]
+                again = [_after(gradients[0], tf.identity(x)) for x in inputs]
                 tape.watch([*again, *variables])
-                output_again = function(*again)
-            return tape.gradient(output_again, [*again, *variables], gradient, _AS_ZEROS)
+                outputs = tf.nest.flatten(function(*again))
+            return tape.gradient(outputs, [*again, *variables], list(gradients), _AS_ZEROS)
 
         values = [tf.convert_to_tensor(variable) for variable in variables]
         return with_gradient("recomputed", output, [*inputs, *values], backward)

@@ -242,12 +242,13 @@ def keeps_tensors() -> bool:
 def after_recomputed(inner: Any, outer: Any, *inputs: Any) -> Any:
     """Compute the input of `outer` again where its gradient needs it; see `kernels`."""
     x = inner(*inputs)
-    place, count = x.data_ptr(), x.numel()
+    # The graph keeps this function too, so that it must not refer to `x`.
+    mark = x.data_ptr(), x.numel(), x.dtype
 
     def kept(tensor: Any) -> Any:
         """Return a shape in place of `x`, and other tensors as they are."""
-        is_x = (tensor.data_ptr(), tensor.numel(), tensor.dtype) == (place, count, x.dtype)
-        return tensor.shape if is_x and count and tensor.is_contiguous() else tensor
+        is_x = (tensor.data_ptr(), tensor.numel(), tensor.dtype) == mark
+        return tensor.shape if is_x and tensor.numel() and tensor.is_contiguous() else tensor
 
     def again(value: Any) -> Any:
         """Return the tensor for which `kept` returned this value."""

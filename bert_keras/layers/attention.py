@@ -23,6 +23,7 @@ from bert_keras.layers.local_attention import (
     query_bands,
     window_mask,
 )
+from bert_keras.layers.normalization import after_norm
 from bert_keras.layers.positions import biases_at, distance_rows, distances, rotated, rows_at
 from bert_keras.layers.relative_positions import RELATIVE
 from bert_keras.layers.serialization import SerializableLayer, build_once
@@ -139,6 +140,7 @@ class SelfAttention(SerializableLayer):
         query_places=None,
         window=None,
         example_ids=None,
+        norm=None,
     ):
         """Compute self-attention.
 
@@ -157,12 +159,18 @@ class SelfAttention(SerializableLayer):
                 [batch, length] then.
             example_ids: int32 [batch, length], the example of each token in packed rows, in place
                 of the mask of a window.
+            norm: normalisation of `x` and of `queries`; None for none.
 
         Returns:
             [batch, queries, hidden_size].
         """
-        query_BTNK, key_BSNK = self._heads(x, queries, positions, query_places)
-        value_BSNK = self._split(self.value(x), self.key_value_heads)
+        if queries is None:
+            query, key, value = after_norm(norm, (self.query, self.key, self.value), x, training)
+        else:
+            (query,) = after_norm(norm, (self.query,), queries, training)
+            key, value = after_norm(norm, (self.key, self.value), x, training)
+        query_BTNK, key_BSNK = self._heads(query, key, positions, query_places)
+        value_BSNK = self._split(value, self.key_value_heads)
         if self.rotary_values:
             value_BSNK = self._turned(value_BSNK, positions)
         value_BSNK = self._for_all_heads(value_BSNK)
@@ -221,7 +229,7 @@ class SelfAttention(SerializableLayer):
         """
         if window is not None:
             padding_mask = window_mask(padding_mask, window, is_packed=False)
-        query_BTNK, key_BSNK = self._heads(x, None, positions, None)
+        query_BTNK, key_BSNK = self._heads(self.query(x), self.key(x), positions, None)
         mask = None if padding_mask is None else kernels.over_heads(padding_mask)
         bias_BNTS = self._bias(query_BTNK, key_BSNK, positions, None)
         return self._probabilities(query_BTNK, key_BSNK, bias_BNTS, mask)
@@ -262,10 +270,10 @@ class SelfAttention(SerializableLayer):
         shared = self.num_heads // self.key_value_heads
         return x_BSNK if shared == 1 else ops.repeat(x_BSNK, shared, axis=2)
 
-    def _heads(self, x, queries, positions, query_places):
+    def _heads(self, query, key, positions, query_places):
         """Return the queries BTNK and keys BSNK of all heads, turned by rotary positions."""
-        query_BTNK = self._split(self.query(x if queries is None else queries), self.num_heads)
-        key_BSNK = self._split(self.key(x), self.key_value_heads)
+        query_BTNK = self._split(query, self.num_heads)
+        key_BSNK = self._split(key, self.key_value_heads)
         if self._is_disentangled:
             query_BTNK = query_BTNK * 3**-0.5  # for a sum of three products
         if self._is_rotary:

@@ -1,7 +1,8 @@
-"""Root-mean-square normalisation, and the choice of a normalisation by its name."""
+"""Root-mean-square normalisation, the choice of a normalisation by its name, and what reads it."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import keras
@@ -52,3 +53,26 @@ def normalization(
     """
     options: Any = {"epsilon": epsilon, "dtype": dtype, "trainable": trainable, "name": name}
     return RMSNorm(**options) if kind == "rms" else LayerNorm(center=bias, **options)
+
+
+def after_norm(norm: Any, layers: Sequence[Callable[[Any], Any]], x: Any, training: Any) -> Any:
+    """Return the outputs of dense layers for normalised vectors.
+
+    If it saves memory, the gradient normalises again.
+
+    Args:
+        norm: a normalisation; None for none.
+        layers: dense layers without activations.
+        x: [..., width].
+        training: whether gradients are wanted.
+    """
+
+    def outputs(x: Any) -> list[Any]:
+        """Return the output of each layer."""
+        return [layer(x) for layer in layers]
+
+    if norm is None:
+        return outputs(x)
+    if not training:
+        return outputs(norm(x))
+    return kernels.after_recomputed(lambda x: norm(x, training=True), outputs, x)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import keras
@@ -10,7 +11,7 @@ from keras import ops
 from bert_keras import kernels
 from bert_keras.layers.attention import SelfAttention
 from bert_keras.layers.core import Dense, seeded_dropout, truncated_normal
-from bert_keras.layers.normalization import normalization
+from bert_keras.layers.normalization import after_norm, normalization
 from bert_keras.layers.serialization import SerializableLayer, build_once
 
 
@@ -85,8 +86,18 @@ class FeedForward(SerializableLayer):
         build_once(self.output_projection, (*x_shape[:-1], self.intermediate_size))
         self.built = True
 
-    def call(self, x, training=None, seed=None):
-        """[..., hidden_size] -> [..., hidden_size]; `seed` is one of the dropout's `next_seed`."""
+    def call(self, x, training=None, seed=None, norm=None):
+        """Apply the layers.
+
+        Args:
+            x: [..., hidden_size].
+            training: whether dropout is active.
+            seed: seed of the dropout, a value of its `next_seed`; None to draw one.
+            norm: normalisation of `x`; None for none.
+
+        Returns:
+            [..., hidden_size].
+        """
         # Both have the same values; the gradient of `training_activation` reads memory less often.
         activation = self.training_activation if training else self.activation
         if self.dropout is not None and training and seed is None:
@@ -98,17 +109,21 @@ class FeedForward(SerializableLayer):
                 return x
             return self.dropout(x, training=training, seed=seed)
 
+        fused = functools.partial(self.gate or self.intermediate, activation=activation)
         if self.gate is None:
-            return self.output_projection(dropped(self.intermediate(x, activation=activation)))
+            if norm is None or not training:
+                (x,) = after_norm(norm, (fused,), x, training)
+            else:
+                (x,) = after_norm(norm, (self.intermediate,), x, training)
+                x = activation(x)
+            return self.output_projection(dropped(x))
         if not training:
-            x = self.gate(x, activation=activation) * self.intermediate(x)
-            return self.output_projection(x)
+            gate, x = after_norm(norm, (fused, self.intermediate), x, training)
+            return self.output_projection(gate * x)
+        gate, x = after_norm(norm, (self.gate, self.intermediate), x, training)
         # The activation and the product are two tensors as wide as what they are computed from.
         return kernels.after_recomputed(
-            lambda gate, x: dropped(activation(gate) * x),
-            self.output_projection,
-            self.gate(x),
-            self.intermediate(x),
+            lambda gate, x: dropped(activation(gate) * x), self.output_projection, gate, x
         )
 
     def compute_output_shape(self, x_shape):
@@ -314,15 +329,10 @@ class TransformerBlock(SerializableLayer):
         """Compute the block with drawn seeds and other arguments of the attention, by name."""
         attended = self._attended(x, training, seeds, attention, queries, positions)
         x = (x if queries is None else queries) + attended
-        x = self._normed(x, training)
+        if self.attention_layer_norm is not None:
+            x = self.attention_layer_norm(x, training=training)
         out = self._fed_forward(x, training, seeds)
         return self.feedforward_layer_norm(x + out, training=training)
-
-    def _normed(self, x, training):
-        """Return `x` after the normalisation at the attention, if there is one."""
-        if self.attention_layer_norm is None:
-            return x
-        return self.attention_layer_norm(x, training=training)
 
     def _attended(self, x, training, seeds, attention, queries, positions):
         """Return the attention of some tokens to `x`, after dropout."""
@@ -332,13 +342,14 @@ class TransformerBlock(SerializableLayer):
             seed=seeds[0],
             queries=queries,
             positions=positions,
+            norm=self.norm_before_attention,
             **attention,
         )
         return self.attention_dropout(attended, training=training, seed=seeds[1])
 
-    def _fed_forward(self, x, training, seeds):
+    def _fed_forward(self, x, training, seeds, norm=None):
         """Return the feed-forward layers of `x`, after dropout."""
-        out = self.feedforward(x, training=training, seed=seeds[3])
+        out = self.feedforward(x, training=training, seed=seeds[3], norm=norm)
         return self.feedforward_dropout(out, training=training, seed=seeds[2])
 
     def compute_output_spec(self, x, padding_mask=None, training=None, queries=None, **positions):
@@ -357,9 +368,7 @@ class PreNormBlock(TransformerBlock):
 
     def _outputs(self, training, seeds, attention, *, x, queries=None, positions=None):
         """Compute the block with drawn seeds and other arguments of the attention, by name."""
-        normed = self._normed(x, training)
-        normed_queries = None if queries is None else self._normed(queries, training)
-        attended = self._attended(normed, training, seeds, attention, normed_queries, positions)
+        attended = self._attended(x, training, seeds, attention, queries, positions)
         x = kernels.computed_once((x if queries is None else queries) + attended)
-        normed = self.feedforward_layer_norm(x, training=training)
-        return kernels.computed_once(x + self._fed_forward(normed, training, seeds))
+        out = self._fed_forward(x, training, seeds, norm=self.feedforward_layer_norm)
+        return kernels.computed_once(x + out)

@@ -18,7 +18,6 @@ from bert_keras.data.model_inputs import EncodedTexts
 from bert_keras.inference import fill_mask, multiple_choice
 from bert_keras.inference.batching import softmax
 from bert_keras.predictor import Predictor, device_scope
-from bert_keras.serving.row_batches import in_batches
 from bert_keras.serving.signatures import (
     DEFAULT,
     ENTITY_PADDING,
@@ -30,6 +29,7 @@ from bert_keras.serving.signatures import (
     Outputs,
     Signature,
     Spec,
+    in_batches,
     joined_rows,
 )
 

@@ -14,7 +14,6 @@ from bert_keras import saved_model_loading
 from bert_keras.errors import ArtifactError
 from bert_keras.export.runtimes.formats import FILE, Manifest
 from bert_keras.serving.loaded_model import LoadedModel
-from bert_keras.serving.row_batches import in_batches
 from bert_keras.serving.saved_model_check import EXTRA, require_own_program
 from bert_keras.serving.signatures import (
     DEFAULT,
@@ -25,6 +24,7 @@ from bert_keras.serving.signatures import (
     Outputs,
     Signature,
     Spec,
+    in_batches,
 )
 from bert_keras.tokenizers import Tokenizer
 

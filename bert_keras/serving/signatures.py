@@ -1,4 +1,4 @@
-"""Signatures of served models: functions with named inputs and outputs, and rows of outputs."""
+"""Signatures of served models: functions with named inputs and outputs, and their rows."""
 
 from __future__ import annotations
 
@@ -19,6 +19,8 @@ STRING, INT, FLOAT = "string", "int32", "float32"
 
 Columns = Mapping[str, Any]  # input name -> list of values, or array [batch, ...]
 Outputs = dict[str, np.ndarray]  # output name -> array [batch, ...]; strings are of dtype object
+Run = Callable[[Columns], Outputs]
+_MOST_NUMBERS = 2**24  # maximum number of numbers in the outputs of all rows of a request
 
 
 @dataclass(frozen=True)
@@ -48,11 +50,39 @@ class Signature:
         method: method name of TensorFlow Serving.
     """
 
-    run: Callable[[Columns], Outputs]
+    run: Run
     inputs: Mapping[str, Spec]
     outputs: Mapping[str, Spec]
     has_text_rows: bool = True
     method: str = PREDICT
+
+
+def in_batches(run: Run, size: int) -> Run:
+    """Return a function that runs `run` on at most `size` rows at once, which bounds its memory.
+
+    It raises `ValueError` if the inputs have different numbers of rows, or if the outputs of all
+    rows would be too large for one answer.
+    """
+
+    def run_batches(columns: Columns) -> Outputs:
+        counts = {name: len(values) for name, values in columns.items()}
+        count = max(counts.values())
+        if min(counts.values()) < count:
+            received = ", ".join(f"{name} {number}" for name, number in counts.items())
+            raise ValueError(f"The inputs must have equally many rows. Received: {received}.")
+        batches: list[Outputs] = []
+        for start in range(0, count, size):
+            rows = {name: values[start : start + size] for name, values in columns.items()}
+            batches.append(run(rows))
+            numbers = sum(values.size for values in batches[0].values()) * max(1, count / size)
+            if numbers > _MOST_NUMBERS:
+                raise ValueError(
+                    f"The outputs would have {numbers:,.0f} numbers, but an answer may have "
+                    f"{_MOST_NUMBERS:,}. Send fewer or shorter rows."
+                )
+        return {name: np.concatenate([batch[name] for batch in batches]) for name in batches[0]}
+
+    return run_batches
 
 
 # Output name -> padding value, for outputs [batch, entities] and [batch, masks, ...]. Rows with

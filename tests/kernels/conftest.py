@@ -5,7 +5,7 @@ from __future__ import annotations
 import keras
 
 collect_ignore_glob = [
-    f"test_{backend}_kernels*.py"
+    f"test_{backend}_*.py"
     for backend in ("jax", "tensorflow", "torch")
     if backend != keras.backend.backend()
 ]

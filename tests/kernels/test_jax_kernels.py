@@ -246,31 +246,3 @@ def test_forwards_and_twice(kernel: str) -> None:
 
     for mine, theirs in zip(found(own), found(composed), strict=True):
         np.testing.assert_allclose(mine, theirs, atol=1e-4)
-
-
-def _residual_sum(factors: Any, x: Any) -> Any:
-    """Return a sum of numbers whose parts read the sum of all parts before them."""
-    for factor in factors:
-        x = kernels.computed_once(x + jnp.tanh(x - jnp.mean(x, axis=-1, keepdims=True)) * factor)
-    return jnp.sum(x * x)
-
-
-def test_sums_of_many_parts_are_computed_once() -> None:
-    """The memory that the gradient reads grows with the parts, and not with their square."""
-    x = jnp.asarray(DRAW.normal(size=(64, 32)), jnp.float32)
-    bytes_read = []
-    for count in (8, 24):
-        step = jax.jit(jax.grad(_residual_sum)).lower(jnp.ones(count), x).compile()
-        costs: Any = step.cost_analysis()
-        bytes_read.append(costs["bytes accessed"])
-    assert bytes_read[1] < 4 * bytes_read[0], bytes_read
-
-
-@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16"])
-def test_what_is_computed_once_keeps_its_value_and_gradient(dtype: str) -> None:
-    x = jnp.asarray([[0.1, -3.0, 1e-6], [jnp.inf, jnp.nan, 7.5]], dtype)
-    outputs, gradient = jax.jvp(kernels.computed_once, (x,), (x,))
-    assert outputs.dtype == dtype
-    for found in (outputs, gradient):
-        np.testing.assert_array_equal(found.astype("float32"), x.astype("float32"))
-    assert kernels.computed_once(jnp.zeros((0, 3))).shape == (0, 3)

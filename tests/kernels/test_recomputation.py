@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -13,7 +14,7 @@ from keras import ops
 
 from bert_keras import kernels
 from bert_keras.layers.attention import SelfAttention
-from bert_keras.layers.transformer_block import FeedForward
+from bert_keras.layers.transformer_block import FeedForward, PreNormBlock
 from tests.contracts import numpy
 from tests.gradients import gradients
 
@@ -112,6 +113,26 @@ def test_a_gated_layer_keeps_no_activations() -> None:
 
 
 @on_torch
+def test_what_is_computed_again_is_freed() -> None:
+    """Neither a kept tensor nor the functions that PyTorch keeps refer to it."""
+    import torch
+
+    made = []
+
+    def inner(x: Any) -> Any:
+        """Return an array and remember it weakly."""
+        output = torch.tanh(x)
+        made.append(weakref.ref(output))
+        return output
+
+    x, kernel = (torch.tensor(values, requires_grad=True) for values in (X, KERNEL))
+    outputs = kernels.after_recomputed(inner, lambda x: [x @ kernel, x @ kernel], x)
+    assert made[0]() is None
+    sum(outputs).sum().backward()
+    np.testing.assert_allclose(numpy(x.grad), 2 * (1 - np.tanh(X) ** 2) * KERNEL.sum(1), atol=1e-5)
+
+
+@on_torch
 def test_local_attention_keeps_no_bands() -> None:
     """One copy of keys and values is kept, where bands have three."""
     layer = SelfAttention(2, 8)
@@ -121,6 +142,32 @@ def test_local_attention_keeps_no_bands() -> None:
     _, kept = _kept(lambda: call(training=True))
     _, without = _kept(lambda: call(training=False))
     assert kept < without - 4 * 400 * 8
+
+
+@pytest.mark.parametrize("norm", ["layer", "rms"])
+@pytest.mark.parametrize("gated", [True, False])
+def test_weights_of_a_pre_norm_block(
+    norm: str, gated: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A training step changes them as if the normalisations were kept."""
+    found = []
+    for saves in (True, False):
+        if not saves:
+            monkeypatch.setattr(kernels, "_is_lean", lambda: False)
+        keras.utils.set_random_seed(0)
+        block = PreNormBlock(8, 2, 16, gated=gated, norm=norm, initializer_range=0.5, dropout=0.1)
+        inputs = keras.Input(X.shape[1:])
+        model = keras.Model(inputs, block(inputs))
+        model.compile(keras.optimizers.SGD(1.0), "mse")
+        before = [numpy(weight) for weight in block.trainable_weights]
+        model.train_on_batch(X, Y)
+        after = [numpy(weight) for weight in block.trainable_weights]
+        found.append([old - new for old, new in zip(before, after, strict=True)])
+    names = [weight.path for weight in block.trainable_weights]
+    for name, mine, theirs in zip(names, *found, strict=True):
+        # The softmax does not change with the bias of the keys.
+        assert np.abs(theirs).max() > 1e-4 or name.endswith("key/bias")
+        np.testing.assert_allclose(mine, theirs, atol=1e-5)
 
 
 @on_torch

@@ -1,4 +1,4 @@
-"""Rows of outputs: padding that comes off and on again."""
+"""Rows of outputs: a few at a time, and padding that comes off and on again."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bert_keras.serving.signatures import joined_rows, without_padding
+from bert_keras.serving import signatures
+from bert_keras.serving.signatures import in_batches, joined_rows, without_padding
 
 
 def words(*texts: str) -> np.ndarray:
@@ -59,3 +60,24 @@ def test_scalars_keep_their_type() -> None:
     joined = joined_rows([{"label": "a", "score": np.float32(0.5)}] * 2)
     assert joined["label"].dtype == object
     assert joined["score"].dtype == np.float32
+
+
+def test_rows_run_in_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes = []
+
+    def run(columns: Any) -> dict[str, np.ndarray]:
+        sizes.append(len(columns["x"]))
+        return {"double": 2 * np.array(columns["x"]), "sum": columns["x"] + columns["y"]}
+
+    x, y = np.arange(7), np.arange(7) + 100
+    found = in_batches(run, 3)({"x": x, "y": y})
+    assert sizes == [3, 3, 1]
+    np.testing.assert_array_equal(found["double"], 2 * x)
+    np.testing.assert_array_equal(found["sum"], x + y)
+    monkeypatch.setattr(signatures, "_MOST_NUMBERS", 13)
+    with pytest.raises(ValueError, match="14 numbers"):
+        in_batches(run, 3)({"x": x, "y": y})
+    assert sizes == [3, 3, 1, 3]  # it is refused after the first batch
+    with pytest.raises(ValueError, match=r"equally many rows\. Received: x 7, y 1"):
+        in_batches(run, 3)({"x": x, "y": y[:1]})
+    assert len(sizes) == 4

@@ -1,0 +1,128 @@
+"""Results that XLA on a CPU computes once, or computes again for the gradient, as one asks.
+
+XLA on a CPU removes its barriers before it looks for equal operations and before it orders them. So
+a second computation, as `jax.checkpoint` asks for, would be taken for the first one. What hides
+here that two operations are equal is a number that is always one; see decisions 163 and 178.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import jax
+from jax import lax
+from jax import numpy as jnp
+
+
+def is_single_cpu() -> bool:
+    """Return whether JAX computes on one CPU device, so that no batch is split between devices."""
+    devices = jax.devices()
+    return len(devices) == 1 and devices[0].platform == "cpu"
+
+
+def computed_once(x: Any) -> Any:
+    """Return `x`; see `kernels.computed_once`."""
+    return x / _one_after(lax.stop_gradient(x)).astype(x.dtype) if is_single_cpu() else x
+
+
+def _one_after(x: Any) -> Any:
+    """Return 1, which XLA does not know before it has computed `x`, floats of any shape."""
+    if 0 in x.shape:
+        return jnp.ones((), "int32")
+    first = x[(0,) * x.ndim]
+    return jnp.where(jnp.isnan(first) & (first == 0), 2, 1)  # the condition is never true
+
+
+# === Functions that are computed again ===
+
+
+def recomputed(function: Callable[..., Any]) -> Callable[..., Any]:
+    """See `kernels.recomputed`."""
+    if not is_single_cpu():
+        return jax.checkpoint(function)
+
+    def call(*inputs: Any) -> Any:
+        """Return the output of `function`. The variables that it reads become inputs too."""
+        with_variables, variables = jax.closure_convert(function, *inputs)
+        return _again(with_variables, *inputs, *variables)
+
+    return call
+
+
+@partial(jax.custom_vjp, nondiff_argnums=(0,))
+def _again(function: Callable[..., Any], *inputs: Any) -> Any:
+    """Return what a function from arrays returns: a tree of arrays."""
+    return function(*inputs)
+
+
+def _again_forward(function: Callable[..., Any], *inputs: Any) -> tuple[Any, Any]:
+    """Return what the function returns, and the inputs for the gradient."""
+    return function(*inputs), inputs
+
+
+def _again_backward(function: Callable[..., Any], inputs: Any, gradients: Any) -> Any:
+    """Return the gradients of the inputs. Nothing is computed again before a gradient is known."""
+    one = _one_after(jax.tree.leaves(gradients)[0])
+    after = [x / one.astype(x.dtype) if jnp.issubdtype(x.dtype, jnp.inexact) else x for x in inputs]
+    return jax.vjp(function, *after)[1](gradients)
+
+
+_again.defvjp(_again_forward, _again_backward)
+
+
+# === A few rows at a time ===
+
+
+@partial(jax.custom_vjp, nondiff_argnums=(0, 1))
+def by_rows(function: Callable[..., Any], size: int, arrays: Any) -> Any:
+    """Return the outputs of a function, which the gradient computes again.
+
+    Args:
+        function: from the arrays of one row to an array.
+        size: number of rows at a time; at most all.
+        arrays: a tree of arrays, [rows, ...] each.
+    """
+    return _filled(jax.vmap(function), size, arrays, jax.tree.leaves(arrays)[0])
+
+
+def _by_rows_forward(function: Callable[..., Any], size: int, arrays: Any) -> tuple[Any, Any]:
+    """Return the outputs, and the arrays for the gradient."""
+    return by_rows(function, size, arrays), arrays
+
+
+def _by_rows_backward(function: Callable[..., Any], size: int, arrays: Any, gradient: Any) -> Any:
+    """Return the gradients of the arrays."""
+
+    def gradients(rows: Any) -> Any:
+        """Return the gradients of the arrays of `size` rows."""
+        arrays, gradient = rows
+        return jax.vjp(jax.vmap(function), arrays)[1](gradient)[0]
+
+    return (_filled(gradients, size, (arrays, gradient), gradient),)
+
+
+by_rows.defvjp(_by_rows_forward, _by_rows_backward)
+
+
+def _filled(function: Callable[..., Any], size: int, arrays: Any, after: Any) -> Any:
+    """Return the outputs of a function for `size` rows at a time, as one tree of arrays.
+
+    `lax.map` would put the outputs into zeros, which XLA may write long before they are needed.
+    Here they wait for `after`, [rows, ...]. The last chunk may repeat some rows of the one before.
+    """
+    rows, zero = len(after), _one_after(after) - 1
+    empty = jax.tree.map(
+        lambda x: jnp.full((rows, *x.shape[1:]), zero, x.dtype), jax.eval_shape(function, arrays)
+    )
+
+    def fill(chunk: Any, filled: Any) -> Any:
+        """Return the outputs with those of one more chunk."""
+        start = jnp.minimum(chunk * size, rows - size)
+        outputs = function(jax.tree.map(lambda x: lax.dynamic_slice_in_dim(x, start, size), arrays))
+        return jax.tree.map(
+            lambda x, y: lax.dynamic_update_slice_in_dim(x, y, start, 0), filled, outputs
+        )
+
+    return lax.fori_loop(0, -(-rows // size), fill, empty)
