@@ -1,4 +1,4 @@
-"""What is computed once stays so, and what is computed again needs no memory in between."""
+"""Results that are computed once stay so, and those computed again need no memory in between."""
 
 from __future__ import annotations
 
