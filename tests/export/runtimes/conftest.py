@@ -51,20 +51,14 @@ def batch_of(model: Any, rows: int, length: int) -> dict[str, np.ndarray]:
 
 
 def compare(model: Any, batches: Sequence[Batch], run: Run, tolerance: float) -> None:
-    """Compare the outputs of a runtime with those of the model.
-
-    Where the largest output is above 1, the tolerance is a share of it.
-    """
+    """Compare the outputs of a runtime with those of the model."""
     for inputs in batches:
         expected = flat(numpy(model(inputs, training=False)))
         found = dict(run(inputs))
         assert found.keys() == expected.keys()
         for key, values in expected.items():
             assert found[key].dtype == np.float32
-            largest = max(1.0, np.abs(values).max(initial=0))
-            np.testing.assert_allclose(
-                found[key], values, atol=tolerance * largest, rtol=0, err_msg=key
-            )
+            np.testing.assert_allclose(found[key], values, atol=tolerance, rtol=0, err_msg=key)
 
 
 @pytest.fixture
