@@ -76,7 +76,8 @@ def dropped(x: Any, rate: float, seed: Any) -> Any:
         return tensorflow_kernels.dropped(x, rate, seed)
     if BACKEND == "jax":
         return jax_kernels.dropped(x, rate, seed)
-    raise NotImplementedError(f"{BACKEND} cannot train. KERAS_BACKEND: tensorflow, jax or torch.")
+    what_to_do = "Set KERAS_BACKEND to tensorflow, jax or torch."
+    raise NotImplementedError(f"The backend {BACKEND} cannot train. {what_to_do}")
 
 
 def recomputed(function: Callable[..., Any], *, if_lean: bool = False) -> Callable[..., Any]:
@@ -113,7 +114,7 @@ def after_recomputed(inner: Callable[..., Any], outer: Callable[[Any], Any], *in
     """
     if BACKEND == "torch" and not _is_recomputed.get() and _is_lean():
         return torch_kernels.after_recomputed(recomputed(inner), outer, *inputs)
-    # TensorFlow leaves out what no gradient reads, which is the output of `outer`.
+    # Compilers leave out what no gradient reads, which is the output of `outer`.
     return recomputed(lambda *again: outer(inner(*again)), if_lean=True)(*inputs)
 
 
@@ -354,8 +355,7 @@ def gathered(scores: Any, rows: Any, *, axis: int) -> Any:
         return torch_kernels.gathered(scores, rows, axis)
     if BACKEND == "tensorflow" and onnx_friendly.is_active():
         return tensorflow_kernels.gathered(scores, rows, axis)
-    batch, heads = ops.shape(scores)[:2]
-    rows = ops.broadcast_to(rows, (batch, heads, *ops.shape(rows)[2:]))
+    rows = ops.broadcast_to(rows, (*ops.shape(scores)[:2], *ops.shape(rows)[2:]))
     return ops.take_along_axis(scores, rows, axis=axis)
 
 

@@ -1,8 +1,9 @@
 """Kernels of the JAX backend: attention in chunks on a CPU and by cuDNN on a GPU, and others.
 
 XLA computes scores, softmax and products with the values each in a pass over memory. Here the
-scores are computed in chunks that fit into the caches of the cores. For long rows the gradient
-computes them again (Chen et al., 2016): memory grows with the length and not with its square.
+scores are computed in chunks that fit into the caches of the cores. If there are several chunks,
+the gradient computes them again (Chen et al., 2016): memory grows with the length and not with its
+square.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Results that XLA on a CPU computes once, or computes again for the gradient, as one asks.
+"""Sums that XLA on a CPU computes once, and functions that it computes again for the gradient.
 
 XLA on a CPU removes its barriers before it looks for equal operations and before it orders them. So
-a second computation, as `jax.checkpoint` asks for, would be taken for the first one. What hides
-here that two operations are equal is a number that is always one; see decisions 163 and 178.
+it takes a second computation, as `jax.checkpoint` asks for, for the first one. Here the operands
+are divided by a number that is always one, which XLA does not know; see decisions 163 and 178.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Root-mean-square normalisation, the choice of a normalisation by its name, and what reads it."""
+"""Root-mean-square normalisation, a normalisation by its name, and dense layers after one."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def after_norm(norm: Any, layers: Sequence[Callable[[Any], Any]], x: Any, traini
 
     Args:
         norm: a normalisation; None for none.
-        layers: dense layers without activations.
+        layers: dense layers, if gradients are wanted without activations.
         x: [..., width].
         training: whether gradients are wanted.
     """

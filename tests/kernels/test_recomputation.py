@@ -60,26 +60,31 @@ def test_outputs_and_gradients(function: Callable[..., Any]) -> None:
         np.testing.assert_allclose(mine, theirs, atol=1e-5)
 
 
+def _changes(make: Callable[[], Any]) -> dict[str, np.ndarray]:
+    """Return how a training step changes each weight of a layer that `make` makes, by its path."""
+    keras.utils.set_random_seed(0)
+    layer = make()
+    inputs = keras.Input(X.shape[1:])
+    model = keras.Model(inputs, layer(inputs))
+    model.compile(keras.optimizers.SGD(1.0), "mse")
+    before = [numpy(weight) for weight in layer.trainable_weights]
+    model.train_on_batch(X, Y)
+    pairs = zip(before, layer.trainable_weights, strict=True)
+    return {weight.path: old - numpy(weight) for old, weight in pairs}
+
+
 @pytest.mark.parametrize("dropout", [0.0, 0.4])
 def test_weights_of_a_gated_layer(dropout: float, monkeypatch: pytest.MonkeyPatch) -> None:
     """A training step changes them as if nothing was computed again."""
-    found = []
-    for saves in (True, False):
-        if not saves:
-            monkeypatch.setattr(kernels, "_is_lean", lambda: False)
-        keras.utils.set_random_seed(0)
-        layer = FeedForward(16, 8, gated=True, dropout=dropout)
-        inputs = keras.Input(X.shape[1:])
-        model = keras.Model(inputs, layer(inputs))
-        model.compile(keras.optimizers.SGD(1.0), "mse")
-        before = [numpy(weight) for weight in layer.trainable_weights]
-        model.train_on_batch(X, Y)
-        after = [numpy(weight) for weight in layer.trainable_weights]
-        found.append([old - new for old, new in zip(before, after, strict=True)])
-    assert len(found[0]) == 6
-    for mine, theirs in zip(*found, strict=True):
+    make = functools.partial(FeedForward, 16, 8, gated=True, dropout=dropout, name="layer")
+    found = _changes(make)
+    monkeypatch.setattr(kernels, "_is_lean", lambda: False)
+    expected = _changes(make)
+    assert found.keys() == expected.keys()
+    assert len(found) == 6
+    for path, theirs in expected.items():
         assert np.abs(theirs).max() > 1e-4
-        np.testing.assert_allclose(mine, theirs, atol=1e-6)
+        np.testing.assert_allclose(found[path], theirs, atol=1e-6)
 
 
 def _kept(function: Callable[[], Any]) -> tuple[Any, int]:
@@ -150,24 +155,16 @@ def test_weights_of_a_pre_norm_block(
     norm: str, gated: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A training step changes them as if the normalisations were kept."""
-    found = []
-    for saves in (True, False):
-        if not saves:
-            monkeypatch.setattr(kernels, "_is_lean", lambda: False)
-        keras.utils.set_random_seed(0)
-        block = PreNormBlock(8, 2, 16, gated=gated, norm=norm, initializer_range=0.5, dropout=0.1)
-        inputs = keras.Input(X.shape[1:])
-        model = keras.Model(inputs, block(inputs))
-        model.compile(keras.optimizers.SGD(1.0), "mse")
-        before = [numpy(weight) for weight in block.trainable_weights]
-        model.train_on_batch(X, Y)
-        after = [numpy(weight) for weight in block.trainable_weights]
-        found.append([old - new for old, new in zip(before, after, strict=True)])
-    names = [weight.path for weight in block.trainable_weights]
-    for name, mine, theirs in zip(names, *found, strict=True):
+    sizes: dict[str, Any] = {"initializer_range": 0.5, "dropout": 0.1, "name": "block"}
+    make = functools.partial(PreNormBlock, 8, 2, 16, gated=gated, norm=norm, **sizes)
+    found = _changes(make)
+    monkeypatch.setattr(kernels, "_is_lean", lambda: False)
+    expected = _changes(make)
+    assert found.keys() == expected.keys()
+    for path, theirs in expected.items():
         # The softmax does not change with the bias of the keys.
-        assert np.abs(theirs).max() > 1e-4 or name.endswith("key/bias")
-        np.testing.assert_allclose(mine, theirs, atol=1e-5)
+        assert np.abs(theirs).max() > 1e-4 or path.endswith("key/bias")
+        np.testing.assert_allclose(found[path], theirs, atol=1e-5)
 
 
 @on_torch
