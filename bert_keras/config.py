@@ -248,6 +248,11 @@ class BertConfig:
         return self.has_relative_positions or self.attention_positions in ("buckets", *DISENTANGLED)
 
     @property
+    def scores_distances(self) -> bool:
+        """True if the attention adds any score for the distance of two tokens, learned or fixed."""
+        return self.learns_distances or self.attention_positions == "alibi"
+
+    @property
     def takes_generator(self) -> bool:
         """True if ELECTRA's pretraining can make a generator for an encoder with these values."""
         is_whole = self.unique_layers == self.num_layers and not self.pruned_heads

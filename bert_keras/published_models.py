@@ -189,10 +189,10 @@ def _ernie(vocab_size: int, num_layers: int, hidden_size: int, **values: Any) ->
     return _bert(vocab_size, num_layers, hidden_size, **{**special, **values})
 
 
-def _ernie_3(num_layers: int, hidden_size: int, num_tasks: int = 16) -> BertConfig:
+def _ernie_3(num_layers: int, hidden_size: int, **values: Any) -> BertConfig:
     """Return an ERNIE 3.0 config: twelve heads of any size, and a table of tasks."""
-    sizes = {"num_heads": 12, "max_positions": 2048, "num_tasks": num_tasks}
-    return _ernie(40_000, num_layers, hidden_size, **sizes)
+    sizes = {"num_heads": 12, "max_positions": 2048, "num_tasks": 16}
+    return _ernie(40_000, num_layers, hidden_size, **{**sizes, **values})
 
 
 def _roformer(vocab_size: int, num_layers: int, hidden_size: int, max_positions: int) -> BertConfig:
@@ -253,6 +253,7 @@ PUBLISHED: dict[str, tuple[BertConfig, str]] = {
     ),
     # Martin et al., 2020; Baevski et al., 2022; Song et al., 2020.
     "camembert_base": (_roberta(32_005, 12, 768, "camembert"), "almanach/camembert-base"),
+    "camembert_large": (_roberta(32_005, 24, 1024, "camembert"), "almanach/camembert-large"),
     "data2vec_text_base": (
         _roberta(50_265, 12, 768, "data2vec_text"),
         "facebook/data2vec-text-base",
@@ -316,6 +317,7 @@ PUBLISHED: dict[str, tuple[BertConfig, str]] = {
     ),
     "ernie_2_0_base_en": (_ernie(_UNCASED, 12, 768), "nghuyong/ernie-2.0-base-en"),
     "ernie_2_0_large_en": (_ernie(_UNCASED, 24, 1024), "nghuyong/ernie-2.0-large-en"),
+    "ernie_3_0_xbase_zh": (_ernie_3(20, 1024, num_heads=16), "nghuyong/ernie-3.0-xbase-zh"),
     "ernie_3_0_base_zh": (_ernie_3(12, 768, num_tasks=3), "nghuyong/ernie-3.0-base-zh"),
     "ernie_3_0_medium_zh": (_ernie_3(6, 768), "nghuyong/ernie-3.0-medium-zh"),
     "ernie_3_0_mini_zh": (_ernie_3(6, 384), "nghuyong/ernie-3.0-mini-zh"),

@@ -418,6 +418,7 @@ _ON_PYTORCH_ALONE: Tests = {
         "test_a_model_that_is_larger_than_the_machine": (),
         "test_parameters_are_those_of_the_model": ("values0",),
         "test_the_files_of_a_run_are_listed": (),
+        "test_the_kernel_of_attention_is_that_of_the_encoder": (),
     },
     "tests/training/test_evaluate.py": {
         "test_what_the_run_was_measured_on_gives_the_same": ("text_classification",)

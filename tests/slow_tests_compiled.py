@@ -88,6 +88,12 @@ NOT_ON_JAX: Tests = {
         "test_what_cannot_be_pruned": (),
     },
     "tests/models/test_at_positions.py": {"test_vectors_are_those_of_the_encoder": ()},
+    "tests/models/test_attention_context.py": {
+        "test_the_kernels_of_half_precision": ("bert-mixed_float16", "window-mixed_bfloat16"),
+        "test_the_kernels_that_run_are_described": (
+            *("alibi_window-0.0", "bert-0.0", "bert-0.1", "buckets-0.0", "window-0.0"),
+        ),
+    },
     "tests/models/test_base.py": {"test_an_error_costs_no_weight": ()},
     "tests/models/test_compiling.py": {"test_numbers_are_no_logits": ()},
     "tests/models/test_compiling_optimizer.py": {"test_a_rate_is_of_a_task_that_fit_compiles": ()},
@@ -100,6 +106,7 @@ NOT_ON_JAX: Tests = {
         "test_padding_never_changes_real_tokens": (),
     },
     "tests/models/test_encoder_values.py": {
+        "test_a_step_in_bands_is_that_without": ("False-window_in_bands",),
         "test_half_precision_is_close": (),
         "test_heads_are_pruned_or_refused_by_name": (),
         "test_masked_tokens_of_packed_rows": (),

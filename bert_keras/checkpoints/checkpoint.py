@@ -125,6 +125,11 @@ class Checkpoint(abc.ABC):
         del class_name
         return None
 
+    def unused_heads(self, model_class: type[BertEncoder] | type[Task]) -> tuple[str, ...]:
+        """Return path prefixes of heads whose tensors a model of this class may leave unused."""
+        del model_class
+        return ()
+
     @property
     def needs_tensor_shapes(self) -> bool:
         """True if the config can be read only with the shapes of the tensors."""
@@ -161,7 +166,8 @@ class Checkpoint(abc.ABC):
         Raises:
             ArtifactError: if the checkpoint cannot be read, or its tensors do not fit the model.
         """
-        allow_missing, allow_unused = _names(allow_missing), _names(allow_unused)
+        allow_missing = _names(allow_missing)
+        allow_unused = (*_names(allow_unused), *self.unused_heads(model_class))
         class_name = model_class.__name__
         needed = load_weights or self.needs_tensor_shapes
         with self.source(verify=load_weights) if needed else nullcontext() as source:

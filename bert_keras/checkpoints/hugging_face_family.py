@@ -202,6 +202,8 @@ class Family:
         computed: names of tensors that follow from the config -> their values. They are written
             for other libraries, and not read.
         unread: beginnings of the names of tensors of heads that this package lacks.
+        zeros: key of config.json -> paths of our variables that are zero if the key is false and
+            the file lacks their tensors.
         shown_by: name of a tensor -> config values that it shows where a config.json states none.
         selected_by: values of a config.json by which a family differs from another one of the same
             `model_types`. They are written.
@@ -266,6 +268,7 @@ class Family:
         default_factory=dict[str, Callable[[BertConfig], np.ndarray]]
     )
     unread: tuple[str, ...] = ()
+    zeros: Mapping[str, tuple[str, ...]] = dataclasses.field(default_factory=dict[str, Any])
     shown_by: Mapping[str, Mapping[str, Any]] = dataclasses.field(
         default_factory=dict[str, Mapping[str, Any]]
     )
@@ -315,6 +318,11 @@ class Family:
         """Return all of Hugging Face's names for our class `ours`."""
         tables = (self.classes, self.other_classes)
         return tuple(table[ours] for table in tables if ours in table)
+
+    def our_classes(self, theirs: Any) -> list[str]:
+        """Return our classes that are equivalent to the class `theirs` of Hugging Face."""
+        known = dict.fromkeys((*self.classes, *self.other_classes))
+        return [ours for ours in known if theirs in self.class_names(ours)]
 
     @property
     def may_be_untied(self) -> bool:

@@ -11,9 +11,9 @@ import functools
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from bert_keras import file_io
+from bert_keras import features, file_io
 from bert_keras.checkpoints import (
     exact_weights,
     hugging_face,
@@ -41,7 +41,11 @@ from bert_keras.checkpoints.manifest import CONFIG, MANIFEST, STATE_WEIGHTS
 from bert_keras.checkpoints.name_mapping import NameMap
 from bert_keras.config import BertConfig
 from bert_keras.errors import ArtifactError
+from bert_keras.task_names import ENCODER
 from bert_keras.tokenizers.files import transformer_folder
+
+if TYPE_CHECKING:
+    from bert_keras.models import BertEncoder, Task
 
 ADAPTER = "adapter_config.json"  # PEFT's file: transformers applies the adapter to the model
 
@@ -114,20 +118,23 @@ class Folder(Checkpoint):
         if self._sentences is not None:
             return self._sentences.class_name
         theirs = self.values.get("architectures")
-        classes = self._theirs.classes
-        for ours in classes:
-            if theirs in [[name] for name in self._theirs.class_names(ours)]:
-                # Published BERTs state BertForMaskedLM although they hold the sentence-pair head.
-                is_mlm = task_format(ours).is_mlm
-                return (self._class_of_tensors() if is_mlm else None) or ours
-        by_tensors = self._class_of_tensors() if theirs in (None, []) else None
-        if by_tensors is None:
+        ours = next(iter(self._named_classes()), None)
+        # Published BERTs state BertForMaskedLM although they hold the sentence-pair head.
+        is_shown = task_format(ours).is_mlm if ours else theirs in (None, [])
+        class_name = (self._class_of_tensors() if is_shown else None) or ours
+        if class_name is None:
             raise ArtifactError(
                 f"{self._transformer / CONFIG}: architectures={theirs!r} is not one of "
-                f"{', '.join(classes.values())}. Open it with BertEncoder.from_preset or the "
-                "from_preset of a task."
+                f"{', '.join(self._theirs.classes.values())}. Open it with "
+                "BertEncoder.from_preset or the from_preset of a task."
             )
-        return by_tensors
+        return class_name
+
+    def _named_classes(self) -> list[str]:
+        """Return our classes that `architectures` of config.json names, in its order."""
+        theirs = self.values.get("architectures")
+        names: list[Any] = theirs if isinstance(theirs, list) else []
+        return [ours for name in names for ours in self._theirs.our_classes(name)]
 
     def _class_of_tensors(self) -> str | None:
         """Return our class with exactly the heads that the tensors show; None if there is none."""
@@ -152,14 +159,25 @@ class Folder(Checkpoint):
         return super().has_head(class_name, head, shapes)
 
     def head_class(self, class_name: str) -> str | None:
-        """Return the class of the manifest, or the one that `architectures` names."""
+        """Return the class of the manifest, or the one that `architectures` names.
+
+        If `architectures` names several, a class with a head comes before one without.
+        """
         if self.manifest is not None:
             return self.manifest["class"]
-        theirs = self.values.get("architectures")
-        named = theirs if isinstance(theirs, list) else []
-        class_names = {ours: self._theirs.class_names(ours) for ours in self._theirs.classes}
-        classes = [ours for ours in class_names if set(class_names[ours]).intersection(named)]
+        classes = self._named_classes()
+        classes.sort(key=lambda ours: ours in (ENCODER, *VECTOR_CLASSES))
         return class_name if class_name in classes else next(iter(classes), None)
+
+    def unused_heads(self, model_class: type[BertEncoder] | type[Task]) -> tuple[str, ...]:
+        """Return the heads of other classes, for sentence encoders of other libraries.
+
+        sentence-transformers reads the encoder alone. Published files have heads beside it.
+        """
+        if self.manifest is not None or model_class.__name__ not in VECTOR_CLASSES:
+            return ()
+        own = (features.SENTENCE_VECTOR, *model_class.head_layers)
+        return tuple(head for head in hugging_face_tensors.HEADS if head not in own)
 
     def source(self, *, verify: bool = False) -> tensors.Tensors:
         """Open the weights, and those of dense layers in folders of sentence-transformers."""
@@ -248,7 +266,9 @@ class Folder(Checkpoint):
             written = self.manifest["class"], self.manifest["options"]
             family = hugging_face.family_for(config, *written)
         prefixed = any(name.startswith(family.prefix) for name in shapes)
-        return hugging_face_tensors.name_map(family, prefixed=prefixed, num_heads=config.num_heads)
+        names = hugging_face_tensors.name_map(family, prefixed=prefixed, num_heads=config.num_heads)
+        zeros = hugging_face_tensors.zeros(family, self.values, names, shapes)
+        return dataclasses.replace(names, zeros=zeros)
 
     def set_state(self, model: Any, *, is_new: bool = False) -> None:
         """Restore the saved state if the model has the saved class and options; else warn.

@@ -103,6 +103,7 @@ ROTARY_FAMILIES = {
     "nomic_bert": Family(
         model_types=("nomic_bert",),
         prefix="nomic_bert.",
+        other_prefixes=("bert.",),
         encoder={
             **_TABLES,
             "embeddings/layer_norm": "emb_ln",
@@ -127,13 +128,10 @@ ROTARY_FAMILIES = {
             **CLASSIFIERS,
         },
         classes=without("NomicBert", "QuestionAnswerer", "MultipleChoice"),
+        other_classes={"MaskedLM": "NomicBertForPreTraining"},
         constants=_CONSTANTS,
-        defaults={
-            **DEFAULTS,
-            **NO_DROPOUT,
-            "hidden_act": "silu",
-            BASE: 1000.0,
-        },
+        defaults={**DEFAULTS, **NO_DROPOUT, "hidden_act": "silu", BASE: 1000.0},
+        zeros={"mlp_fc1_bias": ("mlm/dense/bias", "mlm/bias")},
         conversions={
             "activation": Conversion(lambda name: _GATES.get(name, name), lambda name: name)
         },
@@ -185,7 +183,7 @@ ROTARY_FAMILIES = {
             **CLASSIFIERS,
         },
         classes=without("Gte", "QuestionAnswerer", "MultipleChoice"),
-        other_classes=without("New", "QuestionAnswerer", "MultipleChoice"),
+        other_classes=classes_of("New"),
         constants={**_CONSTANTS, "intermediate_dropout": "hidden_dropout_prob"},
         defaults={
             **DEFAULTS,

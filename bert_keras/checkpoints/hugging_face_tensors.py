@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import types
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,7 +11,7 @@ import numpy as np
 from bert_keras import features
 from bert_keras.checkpoints.hugging_face_family import Family
 from bert_keras.checkpoints.hugging_face_names import FAMILIES, NATIVE
-from bert_keras.checkpoints.name_mapping import LeafRule, NameMap, TensorSpec
+from bert_keras.checkpoints.name_mapping import LeafRule, NameMap, TensorSpec, begins
 from bert_keras.checkpoints.wrapped_names import COUNTER
 from bert_keras.config import BertConfig
 
@@ -65,6 +66,30 @@ def name_map(family: Family, *, prefixed: bool, num_heads: int = 1) -> NameMap:
         interleaved=family.interleaved,
         num_heads=num_heads,
     )
+
+
+def zeros(
+    family: Family, values: Mapping[str, Any], names: NameMap, tensors: Collection[str]
+) -> tuple[str, ...]:
+    """Return the paths of variables that are zero because their model has no such tensors.
+
+    Args:
+        family: names of the family's layers. Its `zeros` are either all absent or all there.
+        values: parsed config.json.
+        names: map of the family's names.
+        tensors: names of all tensors of the file.
+
+    Returns:
+        The paths; () if the file has one of the biases, or no head that they belong to.
+    """
+    paths = [path for key in family.zeros if values.get(key) is False for path in family.zeros[key]]
+    if not paths:
+        return ()
+    specs = names.tensor_specs(types.SimpleNamespace(path=path) for path in paths)
+    biases = {*(spec.tensor for spec in specs), *(n for n in names.redundant if n.endswith("bias"))}
+    heads = {path.partition("/")[0] for path in paths}
+    has_head = any(begins(path, heads) for name in tensors for path in names.owners(name))
+    return tuple(paths) if has_head and biases.isdisjoint(tensors) else ()
 
 
 class ComputedTensor(NamedTuple):

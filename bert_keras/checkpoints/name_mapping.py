@@ -138,7 +138,7 @@ class NameMap:
         prefixes: prefix of our path -> prefix of their name. The longest one applies; "" applies to
             all other paths.
         redundant: tensors without content of their own, such as the second name of a tied weight.
-        zeros: our variable paths that the format lacks, because they are zero in its models.
+        zeros: our variable paths that the format, or the file, lacks because they are zero.
         unread: beginnings of the names of tensors that none of our models has a use for.
         interleaved: their layer names of fused tensors whose parts alternate by head.
         num_heads: number of heads of these.
@@ -200,8 +200,8 @@ class NameMap:
                 variable.assign(np.zeros(variable.shape))
 
     def knows(self, path: str) -> bool:
-        """Return whether the format has a name for the variable of this path."""
-        return self._leaf(path) is not None
+        """Return whether the format has a tensor for the variable of this path."""
+        return path not in self.zeros and self._leaf(path) is not None
 
     def has_use(self, tensor: str) -> bool:
         """Return whether any of our models reads a tensor of this name."""

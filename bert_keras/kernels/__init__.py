@@ -80,15 +80,15 @@ def dropped(x: Any, rate: float, seed: Any) -> Any:
     raise NotImplementedError(f"The backend {BACKEND} cannot train. {what_to_do}")
 
 
-def recomputed(function: Callable[..., Any], *, if_lean: bool = False) -> Callable[..., Any]:
+def recomputed(function: Callable[..., Any], *, part_of_block: bool = False) -> Callable[..., Any]:
     """Return a function that is computed again for its gradient (Chen et al., 2016).
 
     Args:
         function: from tensors to one tensor, or to a list. Variables that it reads have gradients.
             Other tensors that it uses have none.
-        if_lean: return `function` itself where part of a block would need no less memory.
+        part_of_block: return `function` itself where computing only a part again saves no memory.
     """
-    if _is_recomputed.get() or (if_lean and not _is_lean()):
+    if _is_recomputed.get() or (part_of_block and not _parts_save_memory()):
         return function  # what is computed again anyway is not computed twice again
 
     def marked(*inputs: Any) -> Any:
@@ -112,13 +112,13 @@ def after_recomputed(inner: Callable[..., Any], outer: Callable[[Any], Any], *in
         outer: dense layers with one input, which are not computed again; to a tensor or a list.
         inputs: tensors.
     """
-    if BACKEND == "torch" and not _is_recomputed.get() and _is_lean():
+    if BACKEND == "torch" and not _is_recomputed.get() and _parts_save_memory():
         return torch_kernels.after_recomputed(recomputed(inner), outer, *inputs)
     # Compilers leave out what no gradient reads, which is the output of `outer`.
-    return recomputed(lambda *again: outer(inner(*again)), if_lean=True)(*inputs)
+    return recomputed(lambda *again: outer(inner(*again)), part_of_block=True)(*inputs)
 
 
-def _is_lean() -> bool:
+def _parts_save_memory() -> bool:
     """Return whether training needs less memory if part of a block is computed again.
 
     PyTorch's compiler does it by itself. With JAX it was measured on one CPU alone.

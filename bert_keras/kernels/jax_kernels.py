@@ -207,8 +207,8 @@ def attention_kernel(dtype: str, learns_bias: bool) -> str:  # noqa: ARG001
     if has_flash(dtype):
         if not _REFUSALS:
             return (
-                "cuDNN's flash attention, padding as lengths; packed rows and relative positions "
-                "use it with a bias, if cuDNN supports this size"
+                "cuDNN's flash attention, padding as lengths; packed rows, local layers and "
+                "relative positions use it with a bias, if cuDNN supports this size"
             )
         why = f"cuDNN's kernel refused, {_REFUSALS[-1]}"
     elif _compute_capability() >= _AMPERE:

@@ -14,6 +14,7 @@ from typing import Any
 import jax
 from jax import lax
 from jax import numpy as jnp
+from jax.core import eval_jaxpr
 
 
 def is_single_cpu() -> bool:
@@ -44,9 +45,19 @@ def recomputed(function: Callable[..., Any]) -> Callable[..., Any]:
         return jax.checkpoint(function)
 
     def call(*inputs: Any) -> Any:
-        """Return the output of `function`. The variables that it reads become inputs too."""
-        with_variables, variables = jax.closure_convert(function, *inputs)
-        return _again(with_variables, *inputs, *variables)
+        """Return the output of `function`. The variables that it reads become inputs too.
+
+        `jax.closure_convert` does this as well, but its cache keeps the function, and so the model.
+        """
+        program, shapes = jax.make_jaxpr(function, return_shape=True)(*inputs)
+
+        def with_variables(*given: Any) -> Any:
+            """Return the output of `function` for inputs and variables."""
+            values, variables = given[: len(inputs)], given[len(inputs) :]
+            outputs = eval_jaxpr(program.jaxpr, variables, *values)
+            return jax.tree.unflatten(jax.tree.structure(shapes), outputs)
+
+        return _again(with_variables, *inputs, *program.consts)
 
     return call
 

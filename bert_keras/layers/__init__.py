@@ -7,6 +7,7 @@ from bert_keras.layers.distillation import HiddenDistance
 from bert_keras.layers.electra import Generator, TokenReplacement
 from bert_keras.layers.embeddings import BertEmbeddings
 from bert_keras.layers.heads import ClassificationHead, MaskedLMHead, PairHead, Pooler
+from bert_keras.layers.local_attention import compared_keys
 from bert_keras.layers.packing import ExampleMask, MergeChoices, SplitChoices, TokensAt
 from bert_keras.layers.pooling import ScalarMix, SentencePooling
 from bert_keras.layers.positions import (
@@ -47,6 +48,7 @@ __all__ = [
     "TokensAt",
     "TokensOf",
     "TransformerBlock",
+    "compared_keys",
     "log_likelihood",
     "to_be_filled",
 ]

@@ -202,7 +202,7 @@ class SelfAttention(SerializableLayer):
             bias_BNTS = self._bias(query_BTNK, key_BSNK, positions, query_places)
             context_BTNK = self._context(*heads, bias_BNTS, mask, training, seed)
         elif training:  # bands have each key and value three times
-            context_BTNK = kernels.recomputed(of_bands, if_lean=True)(*heads)
+            context_BTNK = kernels.recomputed(of_bands, part_of_block=True)(*heads)
         else:
             context_BTNK = of_bands(*heads)
         return self.output_projection(kernels.merge_heads(context_BTNK))

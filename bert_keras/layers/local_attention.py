@@ -28,6 +28,17 @@ def band_size(window: int) -> int:
     return max(window, _LEAST)
 
 
+def compared_keys(length: int, window: int) -> int:
+    """Return the number of keys that a query of a local layer is compared with, in bands or not."""
+    return 3 * band_size(window) if has_bands(length, window) else length
+
+
+def describe_bands(window: int) -> str:
+    """Return a phrase on the bands of local layers, for a description of the kernels in use."""
+    size = band_size(window)
+    return f"local layers in bands of {size:,} tokens, in rows of more than {3 * size:,} tokens"
+
+
 def query_bands(x_BTNK: Any, window: int) -> Any:
     """Return the tokens of each row in bands: [batch * bands, size, N, K].
 

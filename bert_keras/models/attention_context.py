@@ -7,10 +7,11 @@ from typing import Any, NamedTuple
 
 import keras
 
-from bert_keras import features
+from bert_keras import features, kernels
 from bert_keras.config import BertConfig
 from bert_keras.config_checks import DISENTANGLED, ROTARY
 from bert_keras.layers import BucketBias, DistanceVectors, ExampleMask, LinearBias, RotaryAngles
+from bert_keras.layers.local_attention import describe_bands
 
 
 class AttentionContext(NamedTuple):
@@ -104,3 +105,28 @@ def attention_context(
     local = {"window": config.window, "positions": last, "example_ids": example_ids}
     given = {name: value for name, value in local.items() if value is not None}
     return AttentionContext(mask, first, padding_mask, given)
+
+
+def describe_attention(config: BertConfig, dtype: str, *, is_fixed: bool = False) -> dict[str, str]:
+    """Return a sentence on the attention kernel in use, for "inference" and for "training".
+
+    Args:
+        config: config of the encoder.
+        dtype: dtype of the queries.
+        is_fixed: True where no weight of the encoder is trained, so that nothing is dropped.
+    """
+    inference = training = kernels.attention_kernel(dtype)
+    if not is_fixed:
+        training = kernels.attention_kernel(dtype, learns_bias=config.learns_distances)
+        if config.attention_dropout:
+            training = (
+                "the backend's own operations, all probabilities in memory: "
+                f"attention_dropout={config.attention_dropout} drops some of them; with 0: "
+                f"{training}"
+            )
+    sentences = {"inference": inference, "training": training}
+    if config.scores_distances or not any(map(config.is_local, range(config.num_layers))):
+        return sentences
+    assert config.window is not None
+    bands = describe_bands(config.window)
+    return {use: f"{sentence}; {bands}" for use, sentence in sentences.items()}

@@ -9,11 +9,12 @@ from typing import Any, ClassVar
 
 import keras
 
-from bert_keras import features, kernels
+from bert_keras import features
 from bert_keras.config import BertConfig
 from bert_keras.layers.embeddings import in_training
 from bert_keras.layers.sharing import described, rebuilt
 from bert_keras.models import adaptation
+from bert_keras.models.attention_context import describe_attention
 from bert_keras.models.base import DirectModel
 from bert_keras.models.encoder_layers import EncoderLayers, encoder_inputs, packed_inputs
 from bert_keras.models.vocabulary_size import ResizesVocabulary
@@ -289,24 +290,15 @@ class BertEncoder(ResizesVocabulary, AnswersTexts, EncoderView):
 
         The forward pass keeps the input of each block alone, and the backward pass computes the
         rest again. A step costs one more forward pass. Outputs, gradients and dropout masks stay
-        the same. Call it before `fit`; it is saved with the model. On JAX on a CPU it saves memory
-        only where XLA orders operations for it (`training.machine.order_for_memory`).
+        the same. Call it before `fit`; it is saved with the model.
         """
         for block in self.blocks:
             block.checkpoints_gradients = on
 
     def describe_kernels(self) -> dict[str, str]:
         """Return a sentence on the attention kernel in use, for "inference" and for "training"."""
-        dtype = self.dtype_policy.compute_dtype
-        if self.config.attention_dropout:
-            training = (
-                "the backend's own operations, all probabilities in memory: "
-                f"attention_dropout={self.config.attention_dropout} drops some of them; with 0 it "
-                "is as in inference"
-            )
-        else:
-            training = kernels.attention_kernel(dtype, learns_bias=self.config.learns_distances)
-        return {"inference": kernels.attention_kernel(dtype), "training": training}
+        dtype, is_fixed = self.dtype_policy.compute_dtype, not self.trainable_variables
+        return describe_attention(self.config, dtype, is_fixed=is_fixed)
 
     @described
     def get_config(self) -> dict[str, Any]:

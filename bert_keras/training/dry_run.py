@@ -22,6 +22,7 @@ from bert_keras import escaping
 from bert_keras.config import BertConfig
 from bert_keras.data import Corpus, demo_documents, read
 from bert_keras.errors import Step
+from bert_keras.layers import compared_keys
 from bert_keras.tokenizers import Tokenizer
 from bert_keras.training import last_steps, machine
 from bert_keras.training.prepare import find_prepared, open_tokenizer
@@ -51,6 +52,7 @@ class PretrainPlan:
     epochs: float
     memory: int
     seconds: float
+    attention: str  # the kernel in training
 
 
 def plan(recipe: PretrainRecipe) -> PretrainPlan:
@@ -75,6 +77,7 @@ def plan(recipe: PretrainRecipe) -> PretrainPlan:
         epochs=tokens_read / max(text_tokens, 1),
         memory=_memory(recipe, task),
         seconds=flops / (matrix_product_speed() * EFFICIENCY),
+        attention=task.encoder.describe_kernels()["training"],
     )
 
 
@@ -105,6 +108,7 @@ def print_plan(
     )
     epochs = f"about {estimates.epochs:,.1f}"
     table.add_row("passes over the text", epochs, f"{estimates.tokens_read:,} tokens read")
+    table.add_row("attention", "in training", Text(estimates.attention))
     add_costs(table, estimates.memory, estimates.seconds)
     folder = recipe.out or ("a temporary folder" if is_quicktest else f"runs/{recipe.name}")
     table.add_row("run folder", folder, ", ".join(files_of_run(recipe)))
@@ -217,14 +221,18 @@ def products_of(blocks: Sequence[Any], config: BertConfig, length: int) -> float
     Args:
         blocks: blocks with weights of their own; several layers may share one.
         config: config of the encoder.
-        length: number of tokens that attention compares a token with.
+        length: number of tokens in a row.
     """
     weights = sum(map(_matrices, blocks)) * config.num_layers / len(blocks)
-    compared = (
-        min(length, 2 * (config.window or 0) + 1) if config.is_local(layer) else length
-        for layer in range(config.num_layers)
-    )
-    return weights + 2 * sum(compared) * config.hidden_size
+    return weights + 2 * sum(_keys_of_layers(config, length)) * config.hidden_size
+
+
+def _keys_of_layers(config: BertConfig, length: int) -> list[int]:
+    """Return for each layer the number of keys that a query is compared with."""
+    local = length
+    if config.window is not None and not config.scores_distances:
+        local = compared_keys(length, config.window)
+    return [local if config.is_local(layer) else length for layer in range(config.num_layers)]
 
 
 def _matrices(layer: Any) -> int:
@@ -236,12 +244,11 @@ def activation_bytes(recipe: RunRecipe, config: BertConfig, rows: int, length: i
     """Return bytes of the activations that a step with rows of so many tokens keeps.
 
     With gradient checkpointing these are the activations of one block, and the inputs of all.
-    Of long rows, no backend keeps the scores of global layers without attention dropout.
+    Of long rows, no backend keeps the scores of all pairs of tokens without attention dropout.
     """
-    scores = [length if length <= _LONG or config.attention_dropout else 0] * config.num_layers
-    if config.window is not None:
-        band = min(length, 3 * config.window)
-        scores = [band if config.is_local(i) else all_ for i, all_ in enumerate(scores)]
+    keeps_all = length <= _LONG or config.attention_dropout > 0
+    keys = _keys_of_layers(config, length)
+    scores = [count if count < length or keeps_all else 0 for count in keys]
     of_one = 20 * config.hidden_size + 3 * config.intermediate_size
     kept = config.num_layers * of_one + 5 * config.num_heads * sum(scores)
     if recipe.gradient_checkpointing:

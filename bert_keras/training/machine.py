@@ -119,8 +119,7 @@ def order_for_memory() -> None:
     first computation. On GPUs the option has no effect.
 
     Without the option, XLA orders operations for concurrency. On few cores a training step is then
-    slower. XLA also runs the recomputation of gradient checkpointing early and keeps its results,
-    so that no memory is saved (figures: benchmarks/results/NOTES.md).
+    slower and takes more memory (figures: benchmarks/results/NOTES.md).
 
     A value that the user has set for the option stays. Nothing changes from jaxlib 0.13 on, which
     is not tested: XLA ends a process for an option that it does not know.

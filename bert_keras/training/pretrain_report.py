@@ -97,6 +97,7 @@ class Report:
     waiting_share: float | None  # of the steps' time, for batches
     wall_seconds: float
     peak_memory: int | None  # bytes, of machine.peak_memory_bytes()
+    attention: str  # the kernel in training
     filled: Sequence[FilledMask] = ()
     picture: str | None = None  # path relative to the report's folder
 
@@ -108,7 +109,8 @@ def write_report(path: str | os.PathLike[str], facts: Report) -> Path:
     if facts.picture:
         lines += ["", f"![Loss and accuracy over the steps]({facts.picture})"]
     lines += ["", _BASELINE.format(facts), "", "## The data", "", *markdown_table(_data(facts))]
-    lines += ["", "## The cost", "", *markdown_table(_cost(facts))]
+    cost = [tuple(map(markdown, row)) for row in _cost(facts)]
+    lines += ["", "## The cost", "", *markdown_table(cost)]
     if facts.filled:
         lines += ["", "## Filled masks", "", "Validation text; the right token is in bold.", ""]
         rows = [
@@ -221,6 +223,7 @@ def _cost(facts: Report) -> list[Row]:
         ("steps", f"{facts.steps:,}", f"in {clock(facts.wall_seconds)}"),
         ("speed", f"{facts.tokens_per_second:,.0f} tokens/s", "padding not counted"),
         *waited,
+        ("attention", "in training", facts.attention),
         ("memory", machine.gibibytes(facts.peak_memory), "at the peak"),
     ]
 
@@ -326,6 +329,7 @@ def examine(
         waiting_share=float(np.median(waiting)) if waiting else None,
         wall_seconds=seconds,
         peak_memory=peak_memory,
+        attention=task.encoder.describe_kernels()["training"],
         filled=fill_validation_masks(task, tokenizer, validation, recipe.sequence_length),
     )
 

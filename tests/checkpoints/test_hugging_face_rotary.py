@@ -1,4 +1,4 @@
-"""Nomic BERT, GTE and Jina embeddings v3: spellings of their first configs, and what is refused."""
+"""Nomic BERT, GTE and Jina embeddings v3: files of their first code, and what is refused."""
 
 from __future__ import annotations
 
@@ -7,11 +7,14 @@ import warnings
 from pathlib import Path
 from typing import Any
 
+import keras
+import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
 
-from bert_keras import BertEncoder, MaskedLM, load_checkpoint
-from bert_keras.checkpoints.hugging_face_config import read_config
+from bert_keras import BertEncoder, MaskedLM, SentenceEncoder, load_checkpoint, models
+from bert_keras.checkpoints import hugging_face, hugging_face_tensors
+from bert_keras.checkpoints.hugging_face_config import config_values, read_config
 from bert_keras.checkpoints.hugging_face_names import FAMILIES, known_to
 from bert_keras.checkpoints.hugging_face_rotary import ROTARY_FAMILIES
 from bert_keras.checkpoints.manifest import CONFIG, MANIFEST, WEIGHTS
@@ -125,6 +128,118 @@ def test_every_family_here_has_a_refusal_and_its_advice_is_for_one() -> None:
     assert _REFUSED.keys() == ROTARY_FAMILIES.keys()
     for family in FAMILIES.values():
         assert set(family.advice) <= set(family.required)
+
+
+# Biases that the MLM head of the first code has only if `mlp_fc1_bias` is true.
+_BIASES = ("cls.predictions.bias", "cls.predictions.transform.dense.bias")
+
+
+def _first_nomic(transformers: Any, folder: Path) -> tuple[Any, dict[str, np.ndarray]]:
+    """Write a Nomic BERT as the first code of its folders does.
+
+    Returns:
+        The model of transformers, and all tensors, including the biases that the file lacks.
+    """
+    rope = {"rope_type": "default", "rope_theta": 500.0}
+    model = reference.hugging_face_model(
+        transformers, "ForMaskedLM", "nomic_bert", rope_parameters=rope
+    )
+    for name in _BIASES:
+        model.get_parameter(name).data.zero_()
+    model.save_pretrained(folder)
+    values = {**_FIRST_NOMIC, "architectures": ["NomicBertForPreTraining"]}
+    (folder / CONFIG).write_text(json.dumps(values))
+    tensors = load_file(folder / WEIGHTS)
+    tensors = {name.replace("nomic_bert.", "bert."): array for name, array in tensors.items()}
+    save_file({name: tensors[name] for name in tensors if name not in _BIASES}, folder / WEIGHTS)
+    return model, tensors
+
+
+def test_nomic_bert_without_biases_in_its_head(transformers: Any, tmp_path: Path) -> None:
+    model, tensors = _first_nomic(transformers, tmp_path)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        opened = load_checkpoint(tmp_path)
+    assert isinstance(opened, MaskedLM)
+    reference.same_as_hugging_face(opened, model, contracts.inputs_of(opened))
+    encoder = BertEncoder.from_preset(tmp_path)
+    reference.same_as_hugging_face(encoder, model.base_model, contracts.inputs_of(encoder))
+    SentenceEncoder.from_preset(tmp_path)
+
+    opened.save_to_preset(tmp_path / "back")  # with biases, as transformers has them
+    again = transformers.AutoModelForMaskedLM.from_pretrained(
+        tmp_path / "back", attn_implementation="eager"
+    )
+    reference.same_as_hugging_face(opened, again.eval(), contracts.inputs_of(opened))
+
+    trained = {**tensors, **{name: tensors[name] + 1.0 for name in _BIASES}}
+    save_file(trained, tmp_path / WEIGHTS)
+    weights = contracts.weights(load_checkpoint(tmp_path))
+    assert all((weights[path] == 1.0).all() for path in ("mlm/bias", "mlm/dense/bias"))
+
+
+@pytest.mark.parametrize("missing", [*_BIASES, "cls.predictions.transform.layer_norm.bias"])
+def test_a_damaged_head_of_nomic_bert_is_refused(
+    missing: str, transformers: Any, tmp_path: Path
+) -> None:
+    """A bias is zero only if the file has neither of the two."""
+    _, tensors = _first_nomic(transformers, tmp_path)
+    del tensors[missing]
+    save_file(tensors, tmp_path / WEIGHTS)
+    with pytest.raises(ArtifactError, match=f"Missing in the file:\n  {missing}"):
+        load_checkpoint(tmp_path)
+
+
+def test_biases_are_missing_without_the_key_that_switches_them_off(
+    transformers: Any, tmp_path: Path
+) -> None:
+    _first_nomic(transformers, tmp_path)
+    values = json.loads((tmp_path / CONFIG).read_text())
+    del values["mlp_fc1_bias"]
+    (tmp_path / CONFIG).write_text(json.dumps(values))
+    with pytest.raises(ArtifactError, match=f"Missing in the file:\n  {_BIASES[0]}"):
+        load_checkpoint(tmp_path)
+
+
+def test_an_encoder_of_nomic_bert_has_no_head_of_zeros(transformers: Any, tmp_path: Path) -> None:
+    _, tensors = _first_nomic(transformers, tmp_path)
+    encoder = {name: tensors[name] for name in tensors if name.startswith("bert.")}
+    save_file(encoder, tmp_path / WEIGHTS)
+    with pytest.raises(ArtifactError, match=f"Missing in the file:\n  {_BIASES[0]}"):
+        MaskedLM.from_preset(tmp_path)
+
+
+_HEADS_OF_GTE: dict[str, tuple[str, dict[str, Any]]] = {
+    "MaskedLM": ("NewForMaskedLM", {}),
+    "SequenceClassifier": ("NewForSequenceClassification", {"labels": ["a", "b", "c"]}),
+    "TokenClassifier": ("NewForTokenClassification", {"labels": ["a", "b", "c"]}),
+    "QuestionAnswerer": ("NewForQuestionAnswering", {}),
+    "MultipleChoice": ("NewForMultipleChoice", {}),
+}
+
+
+@pytest.mark.parametrize("name", _HEADS_OF_GTE)
+def test_every_head_of_the_first_code_of_gte(name: str, tmp_path: Path) -> None:
+    theirs, labels = _HEADS_OF_GTE[name]
+    family = FAMILIES["gte"]
+    config = families.config_of("gte", pooler=name in ("SequenceClassifier", "MultipleChoice"))
+    options = hugging_face.new_head_options(name, config) | labels
+    task = contracts.as_trained(getattr(models, name)(BertEncoder(config), **options))
+    specs = hugging_face_tensors.tensor_specs(family, config, task.weights, prefixed=True)
+    tensors = {
+        spec.tensor.replace("gte.", "new.", 1): spec.layout.to_checkpoint_layout(
+            keras.ops.convert_to_numpy(spec.variable.value)
+        )
+        for spec in specs
+    }
+    save_file(tensors, tmp_path / WEIGHTS)
+    values = config_values(config, "BertEncoder") | {"model_type": "new", "architectures": [theirs]}
+    values |= hugging_face.write_head_options(name, task.options, family)
+    (tmp_path / CONFIG).write_text(json.dumps(values))
+    opened = load_checkpoint(tmp_path)
+    assert type(opened).__name__ == name
+    assert opened.options == task.options
+    contracts.assert_same_weights(opened, task)
 
 
 def test_gte_as_code_of_a_folder_wrote_it(transformers: Any, tmp_path: Path) -> None:

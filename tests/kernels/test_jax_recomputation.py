@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -112,3 +114,23 @@ def test_many_layers_need_the_memory_of_one(part: str) -> None:
     analyses: list[Any] = [each.memory_analysis() for each in (few, many)]
     sizes = [each.temp_size_in_bytes for each in analyses]
     assert sizes[1] - sizes[0] < 8 * 3 * x.nbytes
+
+
+def test_no_cache_of_jax_keeps_the_model() -> None:
+    """A model that a recomputed function reads is freed."""
+
+    class Scale:
+        """Stand for a model."""
+
+        value = 2.0
+
+    def gradient_of_a_model() -> weakref.ref[Scale]:
+        """Return a weak reference to the model, after a gradient."""
+        model = Scale()
+        step = jax.grad(lambda x: jnp.sum(kernels.recomputed(lambda y: y * model.value)(x)))
+        np.testing.assert_array_equal(jax.jit(step)(X), 2.0)
+        return weakref.ref(model)
+
+    model = gradient_of_a_model()
+    gc.collect()
+    assert model() is None

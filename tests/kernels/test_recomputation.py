@@ -42,7 +42,9 @@ def _all_recomputed(x: Any, y: Any) -> Any:
 
 def _in_two_steps(x: Any, y: Any) -> Any:
     """Return the same, where the product with the kernel is not computed again."""
-    return ops.matmul(kernels.recomputed(lambda x, y: ops.tanh(x) * y, if_lean=True)(x, y), KERNEL)
+    return ops.matmul(
+        kernels.recomputed(lambda x, y: ops.tanh(x) * y, part_of_block=True)(x, y), KERNEL
+    )
 
 
 @pytest.mark.parametrize("function", [_recomputed, _all_recomputed, _in_two_steps])
@@ -78,7 +80,7 @@ def test_weights_of_a_gated_layer(dropout: float, monkeypatch: pytest.MonkeyPatc
     """A training step changes them as if nothing was computed again."""
     make = functools.partial(FeedForward, 16, 8, gated=True, dropout=dropout, name="layer")
     found = _changes(make)
-    monkeypatch.setattr(kernels, "_is_lean", lambda: False)
+    monkeypatch.setattr(kernels, "_parts_save_memory", lambda: False)
     expected = _changes(make)
     assert found.keys() == expected.keys()
     assert len(found) == 6
@@ -158,7 +160,7 @@ def test_weights_of_a_pre_norm_block(
     sizes: dict[str, Any] = {"initializer_range": 0.5, "dropout": 0.1, "name": "block"}
     make = functools.partial(PreNormBlock, 8, 2, 16, gated=gated, norm=norm, **sizes)
     found = _changes(make)
-    monkeypatch.setattr(kernels, "_is_lean", lambda: False)
+    monkeypatch.setattr(kernels, "_parts_save_memory", lambda: False)
     expected = _changes(make)
     assert found.keys() == expected.keys()
     for path, theirs in expected.items():

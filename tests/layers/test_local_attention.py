@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from unittest.mock import Mock
+
+import keras
 import numpy as np
 import pytest
 from keras import ops
 
-from bert_keras.layers import SelfAttention, local_attention
+from bert_keras.layers import SelfAttention, attention, compared_keys, local_attention
 from tests import contracts
 from tests.contracts import numpy
 from tests.gradients import gradients
@@ -80,13 +83,26 @@ def test_bands_compute_what_the_mask_computes(
     np.testing.assert_allclose(plain[is_seen], expected[is_seen], atol=1e-5)
 
 
-def test_gradients_of_bands() -> None:
-    layer, x, ids = _layer(), _x(20), _ids(20, False)
-    mask = numpy(local_attention.window_mask(ids, _WINDOW, is_packed=False))
+@pytest.mark.parametrize("is_packed", [False, True])
+@pytest.mark.parametrize("training", [False, True])
+def test_gradients_of_bands(
+    training: bool, is_packed: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Bands are computed again for the gradient in training."""
+    layer, x, ids = _layer(), _x(20), _ids(20, is_packed)
+    mask = numpy(local_attention.window_mask(ids, _WINDOW, is_packed=is_packed))
     weights = np.random.default_rng(1).normal(size=x.shape).astype("float32")
     weights[~mask.any(axis=-1)] = 0.0
-    (expected,) = gradients(lambda x: layer(x, mask), [x], weights)
-    (found,) = gradients(lambda x: layer(x, ids, window=_WINDOW), [x], weights)
+    (expected,) = gradients(lambda x: layer(x, mask, training=training), [x], weights)
+    bands = Mock(wraps=local_attention.query_bands)
+    monkeypatch.setattr(attention, "query_bands", bands)
+    options = {"example_ids": ids} if is_packed else {"padding_mask": ids}
+    (found,) = gradients(
+        lambda x: layer(x, window=_WINDOW, training=training, **options), [x], weights
+    )
+    # JAX traces the function once, and computes it again in its program.
+    assert bands.call_count == (2 if training and keras.backend.backend() != "jax" else 1)
+    assert np.abs(expected).max() > 0.1
     np.testing.assert_allclose(found, expected, atol=1e-5)
 
 
@@ -102,3 +118,14 @@ def test_rows_of_unknown_or_small_length_have_a_mask() -> None:
     assert not local_attention.has_bands(None, 2)
     assert not local_attention.has_bands(9, 3)
     assert local_attention.has_bands(10, 3)
+
+
+def test_keys_that_a_query_is_compared_with(monkeypatch: pytest.MonkeyPatch) -> None:
+    layer, x = _layer(), _x(20)
+    keys = Mock(wraps=layer._context)
+    monkeypatch.setattr(layer, "_context", keys)
+    for length in (8, 9, 10, 20):
+        layer(x[:, :length], _ids(length, False), window=_WINDOW)
+        assert keys.call_args.args[1].shape[1] == compared_keys(length, _WINDOW)
+    assert compared_keys(8, _WINDOW) == 8
+    assert compared_keys(20, _WINDOW) == 3 * _WINDOW

@@ -6,8 +6,10 @@ need no such tests of their own.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import keras
 import numpy as np
@@ -15,14 +17,30 @@ import pytest
 
 from bert_keras import BertEncoder, MaskedLM, features, load_checkpoint
 from bert_keras.config import _LATER
+from bert_keras.layers import attention, local_attention
 from tests import contracts
 from tests.contracts import TINY, VALUES, numpy
 from tests.gradients import step_of
 
 # A value beside positions of BERT's first followers: relative, with a local last layer.
 _VIEWED = {**VALUES, "relative_window": VALUES["window"].replace(position_embedding="relative_key")}
+# Values with local layers once more, in bands that are as small as the window.
+_IN_BANDS = [f"{name}_in_bands" for name in ("window", "like_modernbert")]
 _SEQUENCE, _POOLED = features.SEQUENCE_OUTPUT, features.POOLED_OUTPUT
 _FIXED = {"dropout": 0.0, "attention_dropout": 0.0, "intermediate_dropout": 0.0}
+
+
+@pytest.fixture
+def name(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """Return the name of a value; of one in `_IN_BANDS`, the local layers compute in bands."""
+    if request.param not in _IN_BANDS:
+        yield request.param
+        return
+    masks = Mock(wraps=local_attention.band_mask)
+    monkeypatch.setattr(local_attention, "_LEAST", 1)
+    monkeypatch.setattr(attention, "band_mask", masks)
+    yield request.param.removesuffix("_in_bands")
+    assert masks.called
 
 
 def test_every_value_has_a_config_here() -> None:
@@ -30,7 +48,7 @@ def test_every_value_has_a_config_here() -> None:
         assert any(getattr(config, name) != getattr(TINY, name) for config in VALUES.values()), name
 
 
-@pytest.mark.parametrize("name", _VIEWED)
+@pytest.mark.parametrize("name", [*_VIEWED, *_IN_BANDS], indirect=True)
 def test_views_compute_the_vectors_of_the_encoder(name: str) -> None:
     config = _VIEWED[name]
     encoder = contracts.as_trained(BertEncoder(config))
@@ -50,7 +68,7 @@ def test_views_compute_the_vectors_of_the_encoder(name: str) -> None:
     np.testing.assert_allclose(last, expected[_SEQUENCE], atol=1e-5)
 
 
-@pytest.mark.parametrize("name", _VIEWED)
+@pytest.mark.parametrize("name", [*_VIEWED, *_IN_BANDS], indirect=True)
 def test_masked_tokens_of_packed_rows(name: str) -> None:
     encoder = contracts.as_trained(BertEncoder(_VIEWED[name]))
     generator, lengths = np.random.default_rng(0), (6, 5)
@@ -78,7 +96,7 @@ def _plain_inputs(encoder: BertEncoder, ids: np.ndarray, segments: np.ndarray) -
     return x | ({features.SEGMENT_IDS: segments} if encoder.config.num_segments > 1 else {})
 
 
-@pytest.mark.parametrize("name", VALUES)
+@pytest.mark.parametrize("name", [*VALUES, *_IN_BANDS], indirect=True)
 def test_every_weight_learns_and_checkpointing_changes_nothing(name: str) -> None:
     config = VALUES[name].replace(**_FIXED, initializer_range=0.5)
     task = contracts.as_trained(MaskedLM(BertEncoder(config)))
@@ -95,7 +113,27 @@ def test_every_weight_learns_and_checkpointing_changes_nothing(name: str) -> Non
         np.testing.assert_allclose(again[path], gradient, atol=2e-5, err_msg=path)
 
 
-@pytest.mark.parametrize("name", VALUES)
+@pytest.mark.parametrize("name", _IN_BANDS, indirect=True)
+@pytest.mark.parametrize("checkpointed", [False, True])
+def test_a_step_in_bands_is_that_without(
+    name: str, checkpointed: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = VALUES[name].replace(**_FIXED, initializer_range=0.5)
+    x = contracts.batch(config, predictions=4)
+    y = {features.MLM: np.arange(12, dtype="int32").reshape(3, 4)}
+    steps = []
+    for least in (1, 32):
+        monkeypatch.setattr(local_attention, "_LEAST", least)
+        task = contracts.as_trained(MaskedLM(BertEncoder(config)))
+        task.encoder.checkpoint_gradients(checkpointed)
+        steps.append(step_of(task, (x, y, None)))
+    (logs, gradients), (expected_logs, expected) = steps
+    assert logs == pytest.approx(expected_logs, abs=1e-5)
+    for path, gradient in expected.items():
+        np.testing.assert_allclose(gradients[path], gradient, atol=2e-5, err_msg=path)
+
+
+@pytest.mark.parametrize("name", [*VALUES, *_IN_BANDS], indirect=True)
 def test_dropout_with_checkpointing_drops_the_same_numbers(name: str) -> None:
     config = VALUES[name].replace(dropout=0.3, attention_dropout=0.2, initializer_range=0.5)
     x = contracts.batch(config, predictions=2)
@@ -111,7 +149,7 @@ def test_dropout_with_checkpointing_drops_the_same_numbers(name: str) -> None:
         np.testing.assert_allclose(checkpointed[path], gradient, atol=2e-5, err_msg=path)
 
 
-@pytest.mark.parametrize("name", VALUES)
+@pytest.mark.parametrize("name", [*VALUES, *_IN_BANDS], indirect=True)
 def test_half_precision_is_close(name: str) -> None:
     config, x = VALUES[name], contracts.batch(VALUES[name])
     whole = contracts.as_trained(BertEncoder(config))
@@ -123,7 +161,7 @@ def test_half_precision_is_close(name: str) -> None:
         assert np.abs(found - expected)[is_real].max() < tolerance * np.abs(expected).max(), policy
 
 
-@pytest.mark.parametrize("name", VALUES)
+@pytest.mark.parametrize("name", [*VALUES, *_IN_BANDS], indirect=True)
 def test_adapters_merge(name: str) -> None:
     encoder, x = contracts.as_trained(BertEncoder(VALUES[name])), contracts.batch(VALUES[name])
     before = numpy(encoder(x))[_SEQUENCE]
@@ -137,7 +175,7 @@ def test_adapters_merge(name: str) -> None:
     np.testing.assert_allclose(numpy(encoder(x))[_SEQUENCE], expected, atol=1e-5)
 
 
-@pytest.mark.parametrize("name", VALUES)
+@pytest.mark.parametrize("name", [*VALUES, *_IN_BANDS], indirect=True)
 def test_heads_are_pruned_or_refused_by_name(name: str) -> None:
     encoder, x = contracts.as_trained(BertEncoder(VALUES[name])), contracts.batch(VALUES[name])
     config = encoder.config
@@ -156,7 +194,7 @@ def test_heads_are_pruned_or_refused_by_name(name: str) -> None:
     np.testing.assert_allclose(numpy(pruned(x))[_SEQUENCE], numpy(encoder(x))[_SEQUENCE], atol=1e-5)
 
 
-@pytest.mark.parametrize("name", VALUES)
+@pytest.mark.parametrize("name", VALUES, indirect=True)
 def test_files_open_again(name: str, tmp_path: Path) -> None:
     task = contracts.as_trained(MaskedLM(BertEncoder(VALUES[name])))
     x = contracts.inputs_of(task)

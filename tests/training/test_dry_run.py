@@ -14,7 +14,7 @@ from bert_keras.errors import DataError, UsageError
 from bert_keras.tokenizers.vocabulary import SPECIAL_TOKENS
 from bert_keras.training import dry_run as module
 from bert_keras.training import last_steps, pretrain
-from bert_keras.training.dry_run import PretrainPlan, plan, print_plan
+from bert_keras.training.dry_run import PretrainPlan, activation_bytes, plan, print_plan
 from bert_keras.training.prepare import prepare
 from bert_keras.training.pretrain_recipe import PretrainRecipe, load_recipe
 from bert_keras.training.pretrain_setup import build_task
@@ -100,6 +100,41 @@ def test_time_and_memory_follow_the_size() -> None:
     assert change(loss_chunks=4).memory < found.memory
 
 
+def test_local_layers_have_the_keys_of_their_bands() -> None:
+    """A band has at least 32 tokens. Rows of few bands, and scores of distances, have none."""
+    config = TINY.replace(num_layers=3, window=2, global_every=3, max_positions=512)
+    block = BertEncoder(config).blocks[0]
+    for changes, length, keys in (
+        ({}, 200, [200, 3 * 32, 3 * 32]),
+        ({"window": 40}, 200, [200, 3 * 40, 3 * 40]),
+        ({}, 96, [96, 96, 96]),
+        ({"attention_positions": "alibi"}, 200, [200, 200, 200]),
+        ({"position_embedding": "relative_key"}, 200, [200, 200, 200]),
+        ({"window": None}, 200, [200, 200, 200]),
+    ):
+        changed = config.replace(**changes)
+        products = [module.products_of([block], changed, tokens) for tokens in (length, 0)]
+        assert products[0] - products[1] == 2 * sum(keys) * changed.hidden_size
+        scores = [
+            activation_bytes(RECIPE, changed.replace(num_heads=heads), 1, length)
+            for heads in (2, 1)
+        ]
+        assert scores[0] - scores[1] == module.FLOAT * length * 5 * sum(keys)
+
+
+@pytest.mark.parametrize(("attention_dropout", "keys"), [(0.0, 2 * 96), (0.1, 2 * 96 + 4096)])
+def test_scores_of_long_rows_are_kept_for_dropout_alone(
+    attention_dropout: float, keys: int
+) -> None:
+    config = TINY.replace(
+        num_layers=3, window=2, global_every=3, attention_dropout=attention_dropout
+    )
+    scores = [
+        activation_bytes(RECIPE, config.replace(num_heads=heads), 1, 4096) for heads in (2, 1)
+    ]
+    assert scores[0] - scores[1] == module.FLOAT * 4096 * 5 * keys
+
+
 def test_text_that_is_not_there() -> None:
     found = change()
     assert found.text_bytes == 12_000
@@ -157,8 +192,18 @@ def test_what_is_printed() -> None:
         "1,024,000 tokens read",
         "runs/mine",
         "saved_models/mine/<version>",
+        "attention │ in training │ the backend's own operations",
     ):
         assert words in text
+
+
+def test_the_kernel_of_attention_is_that_of_the_encoder() -> None:
+    for values in ({}, {"attention_dropout": 0.0}, {"precision": "mixed_float16"}):
+        recipe = dataclasses.replace(RECIPE, **values)
+        encoder = build_task(recipe, recipe.vocab_size).encoder
+        assert plan(recipe).attention == encoder.describe_kernels()["training"]
+    modern = dataclasses.replace(load_recipe("modern_mini"), corpus=RECIPE.corpus)
+    assert "local layers in bands of 64 tokens" in plan(modern).attention
 
 
 def _printed(*, is_quicktest: bool = False, **values: object) -> str:

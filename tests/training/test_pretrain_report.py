@@ -61,6 +61,7 @@ def facts() -> Report:
         waiting_share=0.0123,
         wall_seconds=3_600.0,
         peak_memory=3 * 2**29,
+        attention="cuDNN's kernel | refused",
         filled=[
             FilledMask("a | *b* [MASK] .", "c_d", [("x", 0.5), ("c_d", 0.25)]),
             FilledMask("he was [MASK]", "born", [("##ing", 0.125)]),
@@ -90,6 +91,7 @@ def test_the_report_says_it_all(tmp_path: Path, facts: Report) -> None:
         "| steps | 6,000 | in 1:00:00 |",
         "| speed | 12,346 tokens/s | padding not counted |",
         "| waiting | 1.2 % | of the steps' time, for batches |",
+        r"| attention | in training | cuDNN's kernel \| refused |",
         "| memory | 1.5 GiB | at the peak |",
         r"| a \| \*b\* [MASK] . | c_d | x 50.0 %, **c_d 25.0 %** |",
         r"| he was [MASK] | born | \#\#ing 12.5 % |",
@@ -144,6 +146,7 @@ def test_the_summary_shows_text_as_it_is(facts: Report) -> None:
     text = console.file.getvalue()
     for part in ("1.52 nats under the unigram entropy", "a | *b* [MASK] .", "c_d 25.0 %", "12,346"):
         assert part in text
+    assert "kernel | refused" in " ".join(text.split())
 
 
 def test_nothing_heavy_is_imported() -> None:
