@@ -14,15 +14,19 @@ import gc
 import os
 import random
 import re
+import sys
 import zlib
 from collections import defaultdict
 from collections.abc import Generator
 from importlib.metadata import version
+from pathlib import Path
 
 import pytest
 
 from tests.slow_tests import SLOW, Tests
 
+_MOST_MAPPINGS = 25_000
+_TESTS_BETWEEN = 16  # as many, on average
 _MAY_BE_SKIPPED = re.compile(r"backend|platform|as root|no real test data")
 
 
@@ -135,6 +139,25 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     from other weights in every run, and about one run in a hundred would learn too little.
     """
     random.seed(zlib.crc32(item.nodeid.encode()))
+
+
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
+    """Free what JAX has compiled, between files and after some tests of a long one."""
+    is_last = nextitem is None or nextitem.path != item.path
+    if is_last or zlib.crc32(item.nodeid.encode()) % _TESTS_BETWEEN == 0:
+        free_compiled()
+
+
+def free_compiled(most: int = _MOST_MAPPINGS) -> None:
+    """Let JAX forget its compiled functions if this process has more memory mappings than `most`.
+
+    Linux allows 65,530, and the whole suite needs more. Then the process ends with a segmentation
+    fault.
+    """
+    maps = Path("/proc/self/maps")
+    if "jax" in sys.modules and maps.exists() and maps.read_bytes().count(b"\n") > most:
+        sys.modules["jax"].clear_caches()
+        gc.collect()
 
 
 def pytest_report_header() -> str:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.plugins import share_of
+from tests.plugins import free_compiled, share_of
 
 ROOT = Path(__file__).parents[1]
 
@@ -71,6 +71,19 @@ def test_a_module_that_skips_itself_fails_too(tmp_path: Path) -> None:
 
 def test_the_header_names_the_backend(tmp_path: Path) -> None:
     assert "keras: " in run(tmp_path, "").stdout
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="this platform has no /proc/self/maps")
+def test_compiled_functions_are_freed_when_there_are_too_many() -> None:
+    import jax
+
+    traced: list[int] = []
+    doubled = jax.jit(lambda x: traced.append(1) or 2 * x)
+    for most, expected in ((10**9, 1), (0, 2)):
+        doubled(1.0)
+        free_compiled(most)
+        doubled(1.0)
+        assert len(traced) == expected
 
 
 def test_processes_share_the_cores() -> None:
