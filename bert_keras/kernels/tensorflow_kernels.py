@@ -95,7 +95,11 @@ def recomputed(function: Callable[..., Any]) -> Callable[..., Any]:
                 again = [_after(gradients[0], tf.identity(x)) for x in inputs]
                 tape.watch([*again, *variables])
                 outputs = tf.nest.flatten(function(*again))
-            return tape.gradient(outputs, [*again, *variables], list(gradients), _AS_ZEROS)
+            found = tape.gradient(outputs, [*again, *variables], list(gradients), _AS_ZEROS)
+            # An optimizer may change a variable only when all of this has been computed. TensorFlow
+            # loses the order of the second read and the change (decision 180).
+            with tf.control_dependencies(tf.nest.flatten(found, expand_composites=True)):
+                return tf.nest.map_structure(tf.identity, found, expand_composites=True)
 
         values = [tf.convert_to_tensor(variable) for variable in variables]
         return with_gradient("recomputed", output, [*inputs, *values], backward)

@@ -8,14 +8,16 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 from tensorflow.python.framework import ops as tensorflow_ops
 
-from bert_keras import kernels
+from bert_keras import BertEncoder, features, kernels
 from bert_keras.kernels import tensorflow_kernels
 from bert_keras.kernels.tensorflow_kernels import recomputed, with_gradient
+from tests.contracts import VALUES, batch
 from tests.kernels.test_tensorflow_kernels_operations import KERNELS, X
 
 DIFFERENTIABLE = [name for name in KERNELS if name != "is_highest"]
@@ -157,3 +159,52 @@ def test_a_saved_model_needs_no_gradient_of_ours(tmp_path: Path) -> None:
     np.testing.assert_allclose(gradient(loaded.run, x), gradient(run, x), atol=1e-6)
     weighed = gradient(lambda x: loaded.run(x) * X, x)
     assert np.abs(weighed).max() > 1e-3
+
+
+# === The order of reading and changing variables ===
+
+
+def _needed(tensor: Any) -> set[Any]:
+    """Return the operations that a tensor needs.
+
+    An output of IdentityN needs its own input alone: TensorFlow may split the operation, after it
+    has removed the orders that seem to follow from it (decision 180).
+    """
+    found, remaining = set(), [(tensor.op, tensor.value_index)]
+    while remaining:
+        operation, index = one = remaining.pop()
+        if one in found:
+            continue
+        found.add(one)
+        inputs = operation.inputs
+        inputs = [inputs[index]] if operation.type == "IdentityN" else inputs
+        remaining += [(each.op, each.value_index) for each in inputs]
+        remaining += [(each, 0) for each in operation.control_inputs]
+    return {operation for operation, _ in found}
+
+
+@pytest.mark.parametrize("checkpointed", [False, True])
+@pytest.mark.parametrize("name", ["pre_norm", "like_modernbert"])
+def test_a_variable_changes_after_its_last_read(name: str, checkpointed: bool) -> None:
+    config = VALUES[name].replace(pooler=False, dropout=0.0, attention_dropout=0.0)
+    encoder = BertEncoder(config)
+    encoder.checkpoint_gradients(checkpointed)
+    x = batch(config)
+    y = np.zeros((*x[features.TOKEN_IDS].shape, config.hidden_size), "float32")
+    model = keras.Model(encoder.inputs, encoder(dict(encoder.input))[features.SEQUENCE_OUTPUT])
+    model.compile(keras.optimizers.SGD(1.0), "mse")
+    model(x)
+    model.optimizer.build(model.trainable_variables)
+    step = tf.function(lambda: model.train_step((x, y))).get_concrete_function()
+    operations = step.graph.get_operations()
+    reads = [each for each in operations if each.type == "ReadVariableOp"]
+    changes = [each for each in operations if each.type == "AssignSubVariableOp"]
+    assert len(changes) > 20  # all but the tables, of which only some rows change
+    needed = {change: _needed(change.inputs[1]) for change in changes}
+    needed_by_any = set().union(*needed.values())
+    second_reads = 0
+    for change in changes:
+        used = {each for each in reads if each.inputs[0] is change.inputs[0]} & needed_by_any
+        second_reads += len(used) - 1
+        assert used <= needed[change], change.inputs[0].name
+    assert second_reads > 0
