@@ -63,6 +63,7 @@ def _report(name: str) -> Report:
         versions={"keras": "3"},
         machine={},
         settings={"corpus": name},
+        attention=name,
         filled=[FilledMask(name, name, [(name, 0.5), ("b", 0.25)])],
     )
 
