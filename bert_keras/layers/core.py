@@ -71,7 +71,7 @@ def is_prepared(layer: FastCall, inputs: tuple[Any, ...], options: dict[str, Any
     This is so if all of the following hold. The layer is built and not quantised. Its inputs are
     tensors of its own dtype without a mask, and no symbolic tensors. The scope around the call
     casts weights as the layer's own scope would. The layer has no hooks of PyTorch, and neither
-    `keras.distribution` nor `keras.RematScope` is in use.
+    `keras.distribution` nor `keras.RematScope` is in use. A layer of ours may be an option.
 
     Args:
         layer: the layer that is called.
@@ -97,7 +97,7 @@ def is_prepared(layer: FastCall, inputs: tuple[Any, ...], options: dict[str, Any
         if value is not None and not is_ready_tensor(value, dtype):
             return False
     for value in options.values():
-        is_option = value is None or type(value) in (bool, int)
+        is_option = value is None or type(value) in (bool, int) or isinstance(value, FastCall)
         if not is_option and not is_ready_tensor(value, dtype):
             return False
     return True

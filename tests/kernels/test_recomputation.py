@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import gc
 import weakref
 from collections.abc import Callable
 from typing import Any
@@ -12,10 +13,10 @@ import numpy as np
 import pytest
 from keras import ops
 
-from bert_keras import kernels
+from bert_keras import BertEncoder, features, kernels
 from bert_keras.layers.attention import SelfAttention
 from bert_keras.layers.transformer_block import FeedForward, PreNormBlock
-from tests.contracts import numpy
+from tests.contracts import TINY, VALUES, batch, numpy
 from tests.gradients import gradients
 
 X, Y = np.random.default_rng(0).normal(size=(2, 3, 4, 8)).astype("float32")
@@ -167,6 +168,34 @@ def test_weights_of_a_pre_norm_block(
         # The softmax does not change with the bias of the keys.
         assert np.abs(theirs).max() > 1e-4 or path.endswith("key/bias")
         np.testing.assert_allclose(found[path], theirs, atol=1e-5)
+
+
+@on_torch
+@pytest.mark.parametrize("name", ["bert", "pre_norm", "like_modernbert", "like_eurobert"])
+def test_a_step_with_checkpointing_leaves_no_tensors(name: str) -> None:
+    """PyTorch ends the second computation by an error. If Keras handles it, tensors stay."""
+    import torch
+
+    config = {**VALUES, "bert": TINY}[name].replace(dropout=0.0, attention_dropout=0.0)
+    encoder = BertEncoder(config)
+    encoder.checkpoint_gradients()
+    x = batch(config)
+    size = x[features.TOKEN_IDS].size * config.hidden_size
+
+    def tensors() -> int:
+        """Return the number of tensors that are as large as the vectors of all tokens."""
+        found = [each for each in gc.get_objects() if type(each) is torch.Tensor]
+        return sum(each.numel() >= size for each in found)
+
+    encoder(x, training=True)["sequence_output"].sum().backward()
+    gc.collect()
+    before = tensors()
+    try:
+        gc.disable()
+        encoder(x, training=True)["sequence_output"].sum().backward()
+        assert tensors() <= before
+    finally:
+        gc.enable()
 
 
 @on_torch
