@@ -185,7 +185,7 @@ def affine(x: Any, kernel: Any, bias: Any, activation: Callable[[Any], Any]) -> 
         if activation is gelu:
             return torch_kernels.affine_gelu(x, kernel, bias)
         return activation(torch_kernels.affine(x, kernel, bias))
-    outputs = ops.matmul(x, kernel)
+    outputs = (jax_kernels.product if BACKEND == "jax" else ops.matmul)(x, kernel)
     # TensorFlow's optimizer makes one operation of these three on a CPU.
     return activation(outputs if bias is None else ops.add(outputs, bias))
 

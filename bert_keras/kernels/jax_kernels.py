@@ -230,6 +230,16 @@ def _compute_capability() -> float:
 # === Operations ===
 
 
+def product(x: Any, kernel: Any) -> Any:
+    """Return [..., inputs] @ [inputs, outputs], as a product of two matrices.
+
+    For the gradient of the kernel with more axes, XLA on a CPU would transpose `x` in memory, and
+    compute it again in that order.
+    """
+    rows = keras.ops.matmul(keras.ops.reshape(x, (-1, x.shape[-1])), kernel)
+    return jnp.reshape(rows, (*x.shape[:-1], rows.shape[-1]))
+
+
 _HASHES = 2**32  # number of different ones
 _POSITION_STRIDE, _CALL_STRIDE = 0x9E3779B9, 0x85EBCA6B  # odd, so that no two hashes coincide
 

@@ -299,9 +299,11 @@ class SelfAttention(SerializableLayer):
         """
         assert self.position_key is not None
         assert self.position_query is not None
-        vectors = vectors[None]
-        position_keys = self._split(self.position_key(vectors), self.num_heads)[0]
-        position_queries = self._split(self.position_query(vectors), self.num_heads)[0] * 3**-0.5
+        layers = self.position_key, self.position_query
+        position_keys, position_queries = (
+            ops.squeeze(self._split(layer(vectors[None]), self.num_heads), 0) for layer in layers
+        )
+        position_queries = position_queries * 3**-0.5
         by_query = ops.einsum("BTNK,RNK->BNTR", query_BTNK, position_keys)
         by_key = ops.einsum("BSNK,RNK->BNRS", key_BSNK, position_queries)
         distances_TS = distances(key_BSNK)[None]

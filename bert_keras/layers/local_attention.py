@@ -48,8 +48,9 @@ def query_bands(x_BTNK: Any, window: int) -> Any:
     """
     size, (batch, length, heads, width) = band_size(window), ops.shape(x_BTNK)
     count = -(-length // size)
-    x = ops.pad(x_BTNK, ((0, 0), (0, count * size - length), (0, 0), (0, 0)))
-    return ops.reshape(x, (batch * count, size, heads, width))
+    if missing := count * size - length:
+        x_BTNK = ops.pad(x_BTNK, ((0, 0), (0, missing), (0, 0), (0, 0)))
+    return ops.reshape(x_BTNK, (batch * count, size, heads, width))
 
 
 def key_bands(x_BSNK: Any, window: int) -> Any:
@@ -61,10 +62,13 @@ def key_bands(x_BSNK: Any, window: int) -> Any:
     """
     size, (batch, length, heads, width) = band_size(window), ops.shape(x_BSNK)
     count = -(-length // size)
-    x = ops.pad(x_BSNK, ((0, 0), (size, (count + 1) * size - length), (0, 0), (0, 0)))
+    missing = count * size - length
+    x = ops.pad(x_BSNK, ((0, 0), (size, size + missing), (0, 0), (0, 0)))
     x = ops.reshape(x, (batch, count + 2, size, heads, width))
-    x = ops.concatenate([x[:, :-2], x[:, 1:-1], x[:, 2:]], axis=2)
-    return ops.reshape(x, (batch * count, 3 * size, heads, width))
+    # `ops.slice`, because the gradient of an index takes TensorFlow ten times as long.
+    shape = batch, count, size, heads, width
+    parts = [ops.slice(x, (0, first, 0, 0, 0), shape) for first in range(3)]
+    return ops.reshape(ops.concatenate(parts, axis=2), (batch * count, 3 * size, heads, width))
 
 
 def band_mask(ids: Any, window: int, *, is_packed: bool) -> Any:
@@ -92,7 +96,9 @@ def out_of_bands(x: Any, length: int) -> Any:
     """Return tokens in rows again, [batch, length, N, K]; the inverse of `query_bands`."""
     count = -(-length // x.shape[1])
     rows = ops.reshape(x, (-1, count * x.shape[1], *x.shape[2:]))
-    return rows[:, :length]
+    if rows.shape[1] == length:
+        return rows
+    return ops.slice(rows, (0, 0, 0, 0), (ops.shape(rows)[0], length, *x.shape[2:]))
 
 
 def window_mask(ids: Any, window: int, *, is_packed: bool, query_places: Any = None) -> Any:

@@ -219,6 +219,26 @@ def test_where_a_logit_is_no_number_no_label_is_right() -> None:
     assert not jax_kernels.is_highest(jnp.arange(3, dtype="int32"), logits).any()
 
 
+def test_all_products_of_a_dense_layer_are_of_matrices() -> None:
+    """With more axes, XLA would transpose the input for the gradient of the weights."""
+    x, weights, bias = jnp.ones((2, 3, 5)), jnp.ones((5, 7)), jnp.ones(7)
+
+    def gradients(x: Any, weights: Any) -> Any:
+        outputs, of = jax.vjp(
+            lambda x, weights: kernels.affine(x, weights, bias, ops.relu), x, weights
+        )
+        return of(outputs)
+
+    program = jax.make_jaxpr(gradients)(x, weights)
+    found = [
+        len(each.aval.shape)
+        for equation in program.eqns
+        if equation.primitive.name == "dot_general"
+        for each in equation.invars
+    ]
+    assert found == [2] * 6
+
+
 @pytest.mark.parametrize("kernel", ["gelu", "layer_norm"])
 def test_forwards_and_twice(kernel: str) -> None:
     """Forward derivatives and second derivatives equal those of Keras's operations."""

@@ -17,9 +17,10 @@ from tensorflow.python.framework import ops as tensorflow_ops
 from bert_keras import BertEncoder, features, kernels
 from bert_keras.kernels import tensorflow_kernels
 from bert_keras.kernels.tensorflow_kernels import recomputed, with_gradient
-from tests.contracts import VALUES, batch
+from tests.contracts import LENGTHS, VALUES, batch
 from tests.kernels.test_tensorflow_kernels_operations import KERNELS, X
 
+_IN_BANDS = 101  # a length at which local layers are in bands, the last of which has some padding
 DIFFERENTIABLE = [name for name in KERNELS if name != "is_highest"]
 
 
@@ -183,20 +184,25 @@ def _needed(tensor: Any) -> set[Any]:
     return {operation for operation, _ in found}
 
 
-@pytest.mark.parametrize("checkpointed", [False, True])
-@pytest.mark.parametrize("name", ["pre_norm", "like_modernbert"])
-def test_a_variable_changes_after_its_last_read(name: str, checkpointed: bool) -> None:
+def _step(name: str, length: int, *, checkpointed: bool = False) -> Any:
+    """Return the graph of a training step of an encoder with a config of `VALUES`."""
     config = VALUES[name].replace(pooler=False, dropout=0.0, attention_dropout=0.0)
+    config = config.replace(max_positions=max(length, config.max_positions))
     encoder = BertEncoder(config)
     encoder.checkpoint_gradients(checkpointed)
-    x = batch(config)
+    x = batch(config, length)
     y = np.zeros((*x[features.TOKEN_IDS].shape, config.hidden_size), "float32")
     model = keras.Model(encoder.inputs, encoder(dict(encoder.input))[features.SEQUENCE_OUTPUT])
     model.compile(keras.optimizers.SGD(1.0), "mse")
     model(x)
     model.optimizer.build(model.trainable_variables)
-    step = tf.function(lambda: model.train_step((x, y))).get_concrete_function()
-    operations = step.graph.get_operations()
+    return tf.function(lambda: model.train_step((x, y))).get_concrete_function().graph
+
+
+@pytest.mark.parametrize("checkpointed", [False, True])
+@pytest.mark.parametrize("name", ["pre_norm", "like_modernbert"])
+def test_a_variable_changes_after_its_last_read(name: str, checkpointed: bool) -> None:
+    operations = _step(name, LENGTHS[0], checkpointed=checkpointed).get_operations()
     reads = [each for each in operations if each.type == "ReadVariableOp"]
     changes = [each for each in operations if each.type == "AssignSubVariableOp"]
     assert len(changes) > 20  # all but the tables, of which only some rows change
@@ -208,3 +214,14 @@ def test_a_variable_changes_after_its_last_read(name: str, checkpointed: bool) -
         second_reads += len(used) - 1
         assert used <= needed[change], change.inputs[0].name
     assert second_reads > 0
+
+
+@pytest.mark.parametrize("name", VALUES)
+def test_no_heads_are_cut_by_an_index(name: str) -> None:
+    """TensorFlow's gradient of an index is slow for tensors with more than three axes."""
+    slow = [
+        each.name
+        for each in _step(name, _IN_BANDS).get_operations()
+        if each.type == "StridedSliceGrad" and each.outputs[0].shape.rank > 3
+    ]
+    assert not slow
