@@ -248,9 +248,9 @@ class BertConfig:
         return self.has_relative_positions or self.attention_positions in ("buckets", *DISENTANGLED)
 
     @property
-    def scores_distances(self) -> bool:
-        """True if the attention adds any score for the distance of two tokens, learned or fixed."""
-        return self.learns_distances or self.attention_positions == "alibi"
+    def band_window(self) -> int | None:
+        """`window` of layers in bands; None where the attention adds scores for distances."""
+        return None if self.learns_distances or self.attention_positions == "alibi" else self.window
 
     @property
     def takes_generator(self) -> bool:

@@ -125,8 +125,7 @@ def describe_attention(config: BertConfig, dtype: str, *, is_fixed: bool = False
                 f"{training}"
             )
     sentences = {"inference": inference, "training": training}
-    if config.scores_distances or not any(map(config.is_local, range(config.num_layers))):
+    if config.band_window is None or not any(map(config.is_local, range(config.num_layers))):
         return sentences
-    assert config.window is not None
-    bands = describe_bands(config.window)
+    bands = describe_bands(config.band_window)
     return {use: f"{sentence}; {bands}" for use, sentence in sentences.items()}

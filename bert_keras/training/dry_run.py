@@ -229,9 +229,8 @@ def products_of(blocks: Sequence[Any], config: BertConfig, length: int) -> float
 
 def _keys_of_layers(config: BertConfig, length: int) -> list[int]:
     """Return for each layer the number of keys that a query is compared with."""
-    local = length
-    if config.window is not None and not config.scores_distances:
-        local = compared_keys(length, config.window)
+    window = config.band_window
+    local = length if window is None else compared_keys(length, window)
     return [local if config.is_local(layer) else length for layer in range(config.num_layers)]
 
 
