@@ -335,6 +335,7 @@ _LOGITS = {
     "ForSequenceClassification": features.LABEL,
     "ForTokenClassification": features.TAGS,
     "ForMultipleChoice": features.CHOICE,
+    "ForNextSentencePrediction": features.NSP,
     "ElectraForPreTraining": features.RTD,
 }
 

@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bert_keras import BertEncoder, MaskedLM, load_checkpoint
+from bert_keras import BertEncoder, MaskedLM, Pretrainer, features, load_checkpoint
 from bert_keras.checkpoints import hugging_face_config
 from bert_keras.checkpoints.hugging_face_bert_variants import BERT_VARIANTS
+from bert_keras.checkpoints.hugging_face_names import FAMILIES
 from bert_keras.checkpoints.hugging_face_tensors import tensor_specs
 from bert_keras.errors import ArtifactError
 from tests import contracts, reference
@@ -69,6 +70,22 @@ def test_multiple_choice_over_the_last_token_is_refused(transformers: Any, tmp_p
     )
     with pytest.raises(ArtifactError, match=r"\['RoFormerForMultipleChoice'\] is not"):
         load_checkpoint(tmp_path)
+
+
+_PAIRS = [name for name, rows in FAMILIES.items() if "nsp/dense" in rows.heads]
+
+
+@pytest.mark.parametrize("family", _PAIRS)
+def test_a_head_for_sentence_pairs_alone(family: str, transformers: Any, tmp_path: Path) -> None:
+    ending = "ForNextSentencePrediction"
+    model = reference.hugging_face_model(transformers, ending, family).eval()
+    model.save_pretrained(tmp_path)
+    task = Pretrainer.from_preset(tmp_path, allow_missing=("mlm",))
+    x = contracts.inputs_of(task)
+    found = contracts.numpy(task(x))[features.NSP]
+    del x[features.MASK_POSITIONS]
+    expected = reference.hugging_face_outputs(model, x)[features.NSP]
+    reference.assert_close(found, expected, family)
 
 
 def test_a_tied_rembert_needs_tables_of_one_width(transformers: Any, tmp_path: Path) -> None:
