@@ -23,7 +23,7 @@ from bert_keras.kernels.jax_recomputation import by_rows, is_single_cpu
 from bert_keras.kernels.mask_values import MASKED
 
 _SCORES = 1 << 18  # at once on each core: a mebibyte of float32, about the size of its cache
-_LONG = 8  # a row with so many times more scores is split into chunks of its queries
+_LONG = 8  # a row with so many times more scores is split into heads, and they into blocks
 
 
 def cpu_attention(query: Any, key: Any, value: Any, bias: Any, mask: Any) -> Any:
@@ -35,34 +35,22 @@ def cpu_attention(query: Any, key: Any, value: Any, bias: Any, mask: Any) -> Any
     if not query.size or not key.size:
         return jnp.zeros(query.shape, value.dtype)
     scores_at_once = _SCORES * _cores()
-    scores_of_query = heads * key.shape[1]
-    queries_at_once = None
-    if scores_of_query * length > _LONG * scores_at_once:
-        queries_at_once = max(1, scores_at_once // scores_of_query)
+    scores = heads * length * key.shape[1]
+    is_long = scores > _LONG * scores_at_once
     score_bias = bias if mask is None else jnp.where(mask, 0.0, MASKED)
     if score_bias is not None:
         score_bias = jnp.broadcast_to(score_bias, (batch, *score_bias.shape[1:]))
     batch_arrays = query, key, value, score_bias
 
     def attend_row(arrays: tuple[Any, ...]) -> Any:
-        """Attend within one row of the batch.
-
-        Args:
-            arrays: query TNK, key SNK, value SNK, and score_bias NTS.
-
-        Returns:
-            TNK.
-        """
+        """Attend within one row: TNK, SNK, SNK and the bias NTS of its scores, or None, to TNK."""
         query, key, value, score_bias = arrays
         query = query * head_size**-0.5
         query, key, value = (jnp.swapaxes(x, 0, 1) for x in (query, key, value))
-        if queries_at_once is None:
-            context = _softmax_attention(query, key, value, score_bias)
-        else:
-            context = _chunked_attention(query, key, value, score_bias, queries_at_once)
-        return jnp.swapaxes(context, 0, 1)
+        attend = partial(_attention_by_heads, scores_at_once) if is_long else _softmax_attention
+        return jnp.swapaxes(attend(query, key, value, score_bias), 0, 1)
 
-    rows_at_once = max(1, scores_at_once // (scores_of_query * length))
+    rows_at_once = max(1, scores_at_once // scores)
     if rows_at_once >= batch:
         return jax.vmap(attend_row)(batch_arrays)
     return by_rows(attend_row, rows_at_once, batch_arrays)
@@ -74,21 +62,32 @@ def _cores() -> int:
     return len(allowed(0)) if allowed else os.cpu_count() or 1
 
 
-def _chunked_attention(query: Any, key: Any, value: Any, score_bias: Any, size: int) -> Any:
-    """Return `_softmax_attention`, computed for `size` queries at a time."""
-    common_bias, bias_by_query = score_bias, None
-    if score_bias is not None and score_bias.shape[1] > 1:
-        common_bias, bias_by_query = None, jnp.swapaxes(score_bias, 0, 1)
+def _attention_by_heads(at_once: int, query: Any, key: Any, value: Any, score_bias: Any) -> Any:
+    """Return `_softmax_attention`, computed for one head and a block of its queries at a time."""
+    length, width = query.shape[1:]
+    blocks = min(length, -(-length * key.shape[1] // at_once))
+    size = -(-length // blocks)
 
-    def attend_query(arrays: tuple[Any, Any]) -> Any:
-        """Attend with one query, NK, and the bias of its scores, [N or 1, S]: NK."""
-        query, bias = arrays
-        bias = common_bias if bias is None else bias[:, None]
-        return _softmax_attention(query[:, None], key, value, bias)[:, 0]
+    def in_blocks(x: Any) -> Any:
+        """Return the queries of one head, [1, T, ...], in blocks: [blocks, 1, size, ...]."""
+        x = jnp.pad(x, ((0, 0), (0, blocks * size - length), (0, 0)))
+        return x.reshape(blocks, 1, size, x.shape[-1])
 
-    arrays = jnp.swapaxes(query, 0, 1), bias_by_query
-    context = lax.map(jax.checkpoint(attend_query), arrays, batch_size=size)
-    return jnp.swapaxes(context, 0, 1)
+    def attend_head(arrays: tuple[Any, ...]) -> Any:
+        """Attend within one head: 1TK, 1SK, 1SK and the bias of its scores, or None, to TK."""
+        query, key, value, bias = arrays
+        bias = score_bias if bias is None else bias
+        attend = jax.checkpoint(lambda query, bias: _softmax_attention(query, key, value, bias))
+        bias_by_query = in_blocks(bias) if bias is not None and bias.shape[1] > 1 else None
+        context = lax.map(
+            lambda block: attend(block[0], bias if block[1] is None else block[1]),
+            (in_blocks(query), bias_by_query),
+        )
+        return context.reshape(-1, width)[:length]
+
+    has_heads = score_bias is not None and score_bias.shape[0] > 1
+    arrays = query, key, value, score_bias if has_heads else None
+    return lax.map(attend_head, jax.tree.map(lambda x: x[:, None], arrays))
 
 
 def _softmax_attention(query: Any, key: Any, value: Any, score_bias: Any) -> Any:
