@@ -249,7 +249,7 @@ class BertConfig:
 
     @property
     def band_window(self) -> int | None:
-        """`window` of layers in bands; None where the attention adds scores for distances."""
+        """`window` of local layers computed in bands; None if scores are added for distances."""
         return None if self.learns_distances or self.attention_positions == "alibi" else self.window
 
     @property

@@ -71,7 +71,7 @@ def is_prepared(layer: FastCall, inputs: tuple[Any, ...], options: dict[str, Any
     This is so if all of the following hold. The layer is built and not quantised. Its inputs are
     tensors of its own dtype without a mask, and no symbolic tensors. The scope around the call
     casts weights as the layer's own scope would. The layer has no hooks of PyTorch, and neither
-    `keras.distribution` nor `keras.RematScope` is in use. A layer of ours may be an option.
+    `keras.distribution` nor `keras.RematScope` is in use. An option may be another `FastCall`.
 
     Args:
         layer: the layer that is called.

@@ -65,7 +65,7 @@ def key_bands(x_BSNK: Any, window: int) -> Any:
     missing = count * size - length
     x = ops.pad(x_BSNK, ((0, 0), (size, size + missing), (0, 0), (0, 0)))
     x = ops.reshape(x, (batch, count + 2, size, heads, width))
-    # `ops.slice`, because the gradient of an index takes TensorFlow ten times as long.
+    # The gradient of an index is slow on TensorFlow; see decision 181.
     shape = batch, count, size, heads, width
     parts = [ops.slice(x, (0, first, 0, 0, 0), shape) for first in range(3)]
     return ops.reshape(ops.concatenate(parts, axis=2), (batch * count, 3 * size, heads, width))

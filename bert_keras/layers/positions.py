@@ -79,7 +79,7 @@ def rotated(x_BTNK, angles_BTK, *, interleaved: bool):
     # Two steps, because LiteRT has no slice that also adds an axis.
     parts = angles_BTK[..., :half], angles_BTK[..., half:]
     cosine, sine = (ops.expand_dims(part, 2) for part in parts)
-    # By no index, because the gradient of one takes TensorFlow ten times as long.
+    # The gradient of an index is slow on TensorFlow; see decision 181.
     if interleaved:
         pairs = ops.reshape(x_BTNK, (*ops.shape(x_BTNK)[:-1], half, 2))
         first, second = ops.unstack(pairs, 2, axis=-1)
