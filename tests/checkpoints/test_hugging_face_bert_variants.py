@@ -78,7 +78,7 @@ _PAIRS = [name for name, rows in FAMILIES.items() if "nsp/dense" in rows.heads]
 @pytest.mark.parametrize("family", _PAIRS)
 def test_a_head_for_sentence_pairs_alone(family: str, transformers: Any, tmp_path: Path) -> None:
     ending = "ForNextSentencePrediction"
-    model = reference.hugging_face_model(transformers, ending, family).eval()
+    model = reference.hugging_face_model(transformers, ending, family)
     model.save_pretrained(tmp_path)
     task = Pretrainer.from_preset(tmp_path, allow_missing=("mlm",))
     x = contracts.inputs_of(task)
