@@ -278,7 +278,7 @@ def check_task(
     config: BertConfig,
     directory: Path,
     label_axes: int = 1,
-) -> None:
+) -> Task:
     """Check a task as an encoder, and its float32 logits and mixed-precision training.
 
     Each task's own test file tests training in float32.
@@ -288,6 +288,9 @@ def check_task(
         config: the config of the encoder.
         directory: the folder of the `.keras` file.
         label_axes: the number of axes that the outputs have more than the labels.
+
+    Returns:
+        A task that `make` returned.
     """
     task = as_trained(make(BertEncoder(config)))
     x = inputs_of(task)
@@ -300,6 +303,7 @@ def check_task(
         assert {str(values.dtype) for values in logits.values()} == {"float32"}
         assert all(np.isfinite(values).all() for values in logits.values()), policy
         _check_training_step(task, x, logits, label_axes)
+    return task
 
 
 def check_format(model: BertEncoder | Task, x: dict[str, np.ndarray], directory: Path) -> None:

@@ -8,7 +8,13 @@ from bert_keras.layers.electra import Generator, TokenReplacement
 from bert_keras.layers.embeddings import BertEmbeddings
 from bert_keras.layers.heads import ClassificationHead, MaskedLMHead, PairHead, Pooler
 from bert_keras.layers.local_attention import compared_keys
-from bert_keras.layers.packing import ExampleMask, MergeChoices, SplitChoices, TokensAt
+from bert_keras.layers.packing import (
+    ExampleMask,
+    ExamplePooling,
+    MergeChoices,
+    SplitChoices,
+    TokensAt,
+)
 from bert_keras.layers.pooling import ScalarMix, SentencePooling
 from bert_keras.layers.positions import (
     BucketBias,
@@ -28,6 +34,7 @@ __all__ = [
     "ConditionalRandomField",
     "DistanceVectors",
     "ExampleMask",
+    "ExamplePooling",
     "FeedForward",
     "FirstToken",
     "Generator",

@@ -73,6 +73,35 @@ class TokensAt(SerializableLayer):
 
 
 @keras.saving.register_keras_serializable(package="bert_keras")
+class ExamplePooling(SerializableLayer):
+    """Mean over the tokens of each example of packed rows, as `SentencePooling` of single rows."""
+
+    def __init__(self, **kwargs):
+        super().__init__(**{"dtype": "float32", **kwargs})
+
+    def call(self, x, example_ids, first_positions):
+        """Return the means.
+
+        Args:
+            x: [rows, length, width].
+            example_ids: int32 [rows, length]: 1 for tokens of the first example of a row, 2 for the
+                second, and so on; 0 for padding.
+            first_positions: int32 [rows, examples], for the number of examples alone.
+
+        Returns:
+            float32 [rows, examples, width]; zeros for an example that is not there.
+        """
+        slots = 1 + ops.arange(ops.shape(first_positions)[1], dtype="int32")
+        is_in_REL = ops.equal(ops.expand_dims(example_ids, 1), slots[None, :, None])
+        is_in_REL = ops.cast(is_in_REL, "float32")
+        counts_RE1 = ops.maximum(ops.sum(is_in_REL, axis=-1, keepdims=True), 1.0)
+        return ops.matmul(is_in_REL, ops.cast(x, "float32")) / counts_RE1
+
+    def compute_output_spec(self, x, example_ids, first_positions):
+        return keras.KerasTensor((*first_positions.shape, x.shape[-1]), dtype="float32")
+
+
+@keras.saving.register_keras_serializable(package="bert_keras")
 class ExampleMask(SerializableLayer):
     """Block-diagonal attention mask: tokens attend to their own example (Krell et al., 2021).
 

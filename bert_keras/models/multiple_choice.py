@@ -86,8 +86,9 @@ class MultipleChoice(ChoiceMethods, Task):
 
     @property
     def reads_pooler(self) -> bool:
-        """True unless the head has a dense layer of its own over [CLS]."""
-        return self.options["hidden_activation"] is None
+        """True unless the head has a dense layer of its own over [CLS], or reads other vectors."""
+        is_cls = self.options.get("pooling", CLS) == CLS
+        return is_cls and self.options["hidden_activation"] is None
 
     def examples_of(self, columns: Sequence[Any], y: Any, **options: Any) -> SupervisedExamples:
         """Encode prompts and their options to examples.

@@ -14,7 +14,7 @@ from bert_keras.data.class_names import class_names
 from bert_keras.inference import LabelMethods, prompt_of, prompt_options
 from bert_keras.inference.sentence_similarity import prefix_length, prompted
 from bert_keras.inference.text_classification import REGRESSION
-from bert_keras.layers import ClassificationHead, SentencePooling, TokensAt
+from bert_keras.layers import ClassificationHead, ExamplePooling, SentencePooling, TokensAt
 from bert_keras.layers.pooling import ACTIVATIONS
 from bert_keras.models.encoder import BertEncoder
 from bert_keras.models.task import (
@@ -155,22 +155,19 @@ class SequenceClassifier(LabelMethods, Task):
         return is_cls and self.options["hidden_activation"] is None
 
     def packed_outputs(self, inputs: dict) -> dict:
-        """Return the logits of packed rows, {"label": [rows, examples, num_classes]}.
-
-        Raises:
-            ValueError: with a `pooling` that reads all tokens of an example.
-        """
-        if (pooling := self.options.get("pooling", CLS)) not in (CLS, FIRST_TOKEN):
-            raise ValueError(
-                "Sequence packing needs a classifier that reads [CLS]. Train this task without "
-                f"`packed()`. Received: pooling={pooling!r}"
-            )
+        """Return the logits of packed rows, {"label": [rows, examples, num_classes]}."""
         if self.reads_pooler:
             vectors = self.encoder.packed()(inputs)[features.POOLED_OUTPUT]
-        else:
+            return {features.LABEL: self.head(vectors)}
+        vectors, firsts = packed_vectors(self, inputs), inputs[features.FIRST_POSITIONS]
+        pooling = self.options.get("pooling", CLS)
+        if pooling in (CLS, FIRST_TOKEN):
             first = TokensAt(dtype=self.dtype_policy, name="first_tokens")
-            vectors = first(packed_vectors(self, inputs), inputs[features.FIRST_POSITIONS])
-        return {features.LABEL: self.head(vectors)}
+            return {features.LABEL: self.head(first(vectors, firsts))}
+        mean, examples = ExamplePooling(name="means_of_tokens"), inputs[features.EXAMPLE_IDS]
+        if pooling == "mean":
+            return {features.LABEL: self.head(mean(vectors, examples, firsts))}
+        return {features.LABEL: mean(self.head(vectors), examples, firsts)}
 
     @property
     def not_logits(self) -> Sequence[str]:

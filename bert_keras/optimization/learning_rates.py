@@ -139,7 +139,8 @@ class WarmupDecay(keras.optimizers.schedules.LearningRateSchedule):
 
 
 _BLOCK = re.compile(r"(?:^|/)block_(\d+)/")
-_EMBEDDINGS = re.compile(r"(?:^|/)embeddings/")
+# What all blocks read: the tables of tokens, and those of distances.
+_BELOW = re.compile(r"(?:^|/)(?:embeddings|distance_bias|distance_vectors)/")
 
 
 def depths(paths: Iterable[str]) -> tuple[int, ...]:
@@ -149,8 +150,8 @@ def depths(paths: Iterable[str]) -> tuple[int, ...]:
         paths: paths of all trainable variables.
 
     Returns:
-        0 for the head and the pooler, 1 for the highest block, and so on. The embeddings have one
-        more than block 0.
+        0 for the head, the pooler and the final norm, 1 for the highest block, and so on. The
+        embeddings, and the tables of distances that all blocks read, have one more than block 0.
 
     Raises:
         ValueError: if no variable belongs to a block.
@@ -169,7 +170,7 @@ def depths(paths: Iterable[str]) -> tuple[int, ...]:
         if block:
             result.append(height - int(block[1]))
         else:
-            result.append(height + 1 if _EMBEDDINGS.search(path) else 0)
+            result.append(height + 1 if _BELOW.search(path) else 0)
     return tuple(result)
 
 

@@ -243,16 +243,23 @@ def activation_bytes(recipe: RunRecipe, config: BertConfig, rows: int, length: i
     """Return bytes of the activations that a step with rows of so many tokens keeps.
 
     With gradient checkpointing these are the activations of one block, and the inputs of all.
-    Of long rows, no backend keeps the scores of all pairs of tokens without attention dropout.
+    Of long rows, without attention dropout, only what distances add to the scores is kept.
     """
     keeps_all = length <= _LONG or config.attention_dropout > 0
-    keys = _keys_of_layers(config, length)
-    scores = [count if count < length or keeps_all else 0 for count in keys]
+    has_added = config.learns_distances or config.attention_positions == "alibi"
+    added = length if has_added and not keeps_all else 0
+    is_shared = config.attention_positions in ("alibi", "buckets")  # by all layers
+    # Numbers for each query and head, of each layer.
+    scores = [
+        5 * count if count < length or keeps_all else 0 if is_shared else added
+        for count in _keys_of_layers(config, length)
+    ]
+    of_all = config.num_heads * added if is_shared else 0
     of_one = 20 * config.hidden_size + 3 * config.intermediate_size
-    kept = config.num_layers * of_one + 5 * config.num_heads * sum(scores)
+    kept = of_all + config.num_layers * of_one + config.num_heads * sum(scores)
     if recipe.gradient_checkpointing:
-        of_one += 5 * config.num_heads * max(scores)
-        kept = of_one + config.num_layers * config.hidden_size
+        of_one += config.num_heads * max(scores)
+        kept = of_all + of_one + config.num_layers * config.hidden_size
     width = FLOAT if recipe.precision == "float32" else FLOAT // 2
     return width * rows * length * kept
 

@@ -149,19 +149,24 @@ def _check_metric(
     Raises:
         UsageError: the task has no metric of that name.
     """
+    part = finetuning.take(data.validation, range(min(len(data.validation), _MEASURED)))
+    task = finetuning.build(BertEncoder(small_config(config)), data.labels)
+    checked_selection_metric(recipe, measure(finetuning, task, tokenizer, part).metrics)
+
+
+def small_config(config: BertConfig) -> BertConfig:
+    """Return a config of the same kind with small sizes, but for the tables of ids."""
     layers = min(config.num_layers, _SMALL_LAYERS)
-    small = config.replace(
+    return config.replace(
         hidden_size=_SMALL,
         embedding_size=_SMALL,
         intermediate_size=_SMALL,
         num_heads=1,
+        num_key_value_heads=1,
         num_layers=layers,
         num_unique_layers=layers,
         pruned_heads=(),
     )
-    part = finetuning.take(data.validation, range(min(len(data.validation), _MEASURED)))
-    task = finetuning.build(BertEncoder(small), data.labels)
-    checked_selection_metric(recipe, measure(finetuning, task, tokenizer, part).metrics)
 
 
 def _is_of_an_entity_type(metric: str, tags: list[str] | None) -> bool:

@@ -95,6 +95,7 @@ WITHOUT_WEIGHTS = {
     *(
         "Dropout",
         "ExampleMask",
+        "ExamplePooling",
         "HiddenDistance",
         "LinearBias",
         "MergeChoices",

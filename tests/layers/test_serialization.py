@@ -126,6 +126,7 @@ LAYERS: dict[str, tuple[Callable[[], Any], tuple[np.ndarray, ...]]] = {
     "Dense": (lambda: core.Dense(3, "tanh"), (X,)),
     "Embedding": (lambda: core.Embedding(50, 4), (TOKENS,)),
     "ExampleMask": (layers.ExampleMask, (TOKENS,)),
+    "ExamplePooling": (layers.ExamplePooling, (X, TOKENS, POSITIONS)),
     "FeedForward": (lambda: layers.FeedForward(16, 8, "gelu_tanh", 0.1), (X,)),
     "FixedTable": (lambda: FixedTable(50, 4, embeddings_initializer=sinusoids), (TOKENS,)),
     "FirstToken": (lambda: layers.FirstToken(_block(activation="silu")), (X, MASK)),

@@ -9,12 +9,13 @@ from tests import contracts
 from tests.contracts import TINY, numpy
 
 
-@pytest.mark.parametrize("activation", [None, "gelu"])
-def test_contract(activation, tmp_path):
-    config = TINY.replace(num_layers=1, pooler=activation is None)
-    contracts.check_task(
-        lambda encoder: MultipleChoice(encoder, hidden_activation=activation), config, tmp_path
+@pytest.mark.parametrize("options", [{}, {"hidden_activation": "gelu"}, {"pooling": "late"}])
+def test_contract(options: dict, tmp_path):
+    config = TINY.replace(num_layers=1, pooler="hidden_activation" not in options)
+    task = contracts.check_task(
+        lambda encoder: MultipleChoice(encoder, **options), config, tmp_path
     )
+    assert bool(task.unused_variables) == ("pooling" in options)
 
 
 def test_every_choice_is_scored_on_its_own():

@@ -32,6 +32,7 @@ from bert_keras.data import (
 )
 from bert_keras.models import Task
 from bert_keras.models.task_views import MeanOfExamples
+from bert_keras.models.text_classification import CLS, POOLINGS
 from tests import contracts
 from tests.contracts import FAMILIES, TINY, VALUES, numpy
 from tests.gradients import step_of
@@ -83,6 +84,16 @@ TASKS: dict[str, Callable[[], Task]] = {
     "regression": lambda: SequenceClassifier(BertEncoder(_ONE_LAYER), 1),
     "no_pooler": lambda: SequenceClassifier(BertEncoder(_NO_POOLER), 3, hidden_activation="relu"),
     "unread_pooler": lambda: SequenceClassifier(BertEncoder(_ONE_LAYER), 3, **_HIDDEN),
+    **{
+        pooling: lambda pooling=pooling: SequenceClassifier(
+            BertEncoder(_ONE_LAYER), 3, pooling=pooling
+        )
+        for pooling in POOLINGS
+        if pooling != CLS
+    },
+    "mean_of_hidden": lambda: SequenceClassifier(
+        BertEncoder(_NO_POOLER), 3, pooling="mean", **_HIDDEN
+    ),
     "mix": lambda: SequenceClassifier(BertEncoder(_ONE_LAYER), 3, representation="mix", **_HIDDEN),
     "tags": lambda: TokenClassifier(BertEncoder(_NO_POOLER), 3),
     "tags_of_four_layers": lambda: TokenClassifier(

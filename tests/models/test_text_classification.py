@@ -11,9 +11,17 @@ from tests.contracts import TINY
 _NO_POOLER = TINY.replace(pooler=False, num_layers=1)
 
 
-@pytest.mark.parametrize("options", [{}, {"hidden_activation": "relu", "hidden_dropout": 0.0}])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"hidden_activation": "relu", "hidden_dropout": 0.0},
+        {"pooling": "mean", "hidden_activation": "gelu", "hidden_norm": True, "hidden_bias": False},
+        {"pooling": "late"},
+    ],
+)
 def test_contract(options: dict, tmp_path):
-    config = TINY.replace(num_layers=1) if not options else _NO_POOLER
+    config = _NO_POOLER if "hidden_activation" in options else TINY.replace(num_layers=1)
     contracts.check_task(
         lambda encoder: SequenceClassifier(encoder, 3, **options), config, tmp_path
     )
@@ -42,7 +50,7 @@ def test_refused(config, arguments, message):
 
 
 def test_the_first_token_without_the_pooler() -> None:
-    """The head reads [CLS] although the encoder has a pooler; a packed row gives the same."""
+    """The head reads [CLS] although the encoder has a pooler."""
     task = contracts.as_trained(SequenceClassifier(BertEncoder(TINY), 3, pooling="first_token"))
     x, w = contracts.inputs_of(task), contracts.weights(task)
     hidden = contracts.numpy(task.encoder(x))["sequence_output"][:, 0]

@@ -286,6 +286,14 @@ def test_it_resumes_exactly(tmp_path):
         contracts.assert_same_weights(resumed, whole)
 
 
+@pytest.mark.parametrize("case", [*contracts.FAMILIES, *contracts.VALUES])
+def test_nothing_that_a_block_reads_is_trained_as_the_head(case: str) -> None:
+    config = (contracts.FAMILIES | contracts.VALUES)[case]
+    paths = [variable.path for variable in BertEncoder(config).trainable_variables]
+    tops = {path for path, depth in zip(paths, depths(paths), strict=True) if depth == 0}
+    assert {path.split("/")[0] for path in tops} <= {"pooler", "final_norm"}
+
+
 def test_depths_of_shared_blocks_and_other_models():
     shared = MaskedLM(BertEncoder(contracts.FAMILIES["shared_blocks"]))
     paths = [variable.path for variable in shared.trainable_variables]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import io
 from pathlib import Path
+from typing import Any
 
 import pytest
 from rich.console import Console
@@ -122,17 +123,27 @@ def test_local_layers_have_the_keys_of_their_bands() -> None:
         assert scores[0] - scores[1] == module.FLOAT * length * 5 * sum(keys)
 
 
-@pytest.mark.parametrize(("attention_dropout", "keys"), [(0.0, 2 * 96), (0.1, 2 * 96 + 4096)])
-def test_scores_of_long_rows_are_kept_for_dropout_alone(
-    attention_dropout: float, keys: int
+@pytest.mark.parametrize(
+    ("changes", "of_each_query"),
+    [
+        ({}, 5 * 2 * 96),
+        ({"attention_dropout": 0.1}, 5 * (2 * 96 + 4096)),
+        ({"attention_positions": "alibi"}, 4096),  # all layers have the same
+        ({"attention_positions": "buckets", "position_buckets": 8, "max_distance": 6}, 4096),
+        ({"position_embedding": "relative_key"}, 3 * 4096),
+        ({"attention_positions": "disentangled", "max_distance": 4}, 3 * 4096),
+        ({"attention_positions": "rotary"}, 5 * 2 * 96),
+    ],
+)
+def test_long_rows_keep_scores_for_dropout_and_for_distances(
+    changes: dict[str, Any], of_each_query: int
 ) -> None:
-    config = TINY.replace(
-        num_layers=3, window=2, global_every=3, attention_dropout=attention_dropout
-    )
+    values = {"attention_dropout": 0.0, "window": 2, "global_every": 3, **changes}
+    config = TINY.replace(num_layers=3, **values)
     scores = [
         activation_bytes(RECIPE, config.replace(num_heads=heads), 1, 4096) for heads in (2, 1)
     ]
-    assert scores[0] - scores[1] == module.FLOAT * 4096 * 5 * keys
+    assert scores[0] - scores[1] == module.FLOAT * 4096 * of_each_query
 
 
 def test_text_that_is_not_there() -> None:

@@ -13,6 +13,7 @@ import keras
 import pytest
 from rich.console import Console
 
+from bert_keras import PRESETS
 from bert_keras.errors import UsageError
 from bert_keras.models import BertEncoder
 from bert_keras.tokenizers import Tokenizer
@@ -20,13 +21,14 @@ from bert_keras.training import FinetuneRecipe, setup
 from bert_keras.training import finetune_dry_run as module
 from bert_keras.training.finetune import main
 from bert_keras.training.finetune_data import Data
-from bert_keras.training.finetune_dry_run import files_of_run, plan, print_plan
+from bert_keras.training.finetune_dry_run import files_of_run, plan, print_plan, small_config
 from bert_keras.training.finetune_recipe import TASK_NAMES
 from bert_keras.training.finetune_report import STEPS
 from bert_keras.training.finetune_seed import build_task, tokenizer_of
 from bert_keras.training.run_folder import QUICKTEST, recipe_of
 from bert_keras.training.setup import build_shapes
 from bert_keras.training.tasks import task_of
+from tests.contracts import FAMILIES, TINY, VALUES
 
 
 def _recipe(folder: Path) -> FinetuneRecipe:
@@ -180,3 +182,12 @@ def test_metrics_of_entity_types(finetuned) -> None:
     plan(dataclasses.replace(recipe, metric=f"{entity}_f1"))
     with pytest.raises(UsageError, match="metric must be one of"):
         plan(dataclasses.replace(recipe, metric="accurate"))
+
+
+def test_every_kind_of_encoder_has_a_small_one() -> None:
+    """`metric=` is checked with it. Grouped heads have fewer heads of keys than of queries."""
+    grouped = TINY.replace(num_heads=4, num_key_value_heads=2)
+    for config in (grouped, *FAMILIES.values(), *VALUES.values()):
+        assert BertEncoder(small_config(config)).config.num_heads == 1
+    for config in PRESETS.values():
+        assert small_config(config).vocab_size == config.vocab_size

@@ -83,7 +83,7 @@ def test_from_a_text_to_predictions(
     tmp_path: Path,
     call: Callable,
 ) -> None:
-    """Pretrain in padded or packed rows, go on after a stop, fine-tune and predict.
+    """Pretrain in padded or packed rows, go on after a stop, fine-tune in such rows, and predict.
 
     Packed rows are longer than the model's positions, which limit single examples.
     """
@@ -105,7 +105,8 @@ def test_from_a_text_to_predictions(
     (tmp_path / "train.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     (tmp_path / "new.txt").write_text("Babo dibe ka\n")
     values = ("encoder=run", "train=train.jsonl", "epochs=1", "max_length=16", "batch_size=8")
-    done = call(finetune.main, finetuning("text_classification"), "out=tuned", *values)
+    packing = f"packing={bool(packed_length)}".lower()
+    done = call(finetune.main, finetuning("text_classification"), "out=tuned", *values, packing)
     assert done.code == 0, done.err
     done = call(predict.main, "tuned", "new.txt")
     assert done.code == 0, done.err
