@@ -93,7 +93,7 @@ _OF_GOOGLE = {"google_tf1.py", "tf_hub.py"}
 
 
 def test_no_code_asks_for_the_name_of_a_family() -> None:
-    """What families do differently is a value of a table."""
+    """Values of a table say what families do differently."""
     found: set[str] = set()
     for path in Path(config_checks.__file__).parent.rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
