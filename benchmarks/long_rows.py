@@ -36,8 +36,6 @@ QUICK = {"layers": 2, "width": 32, "heads": 2, "batch": 1, "vocabulary": 1_000, 
 QUICK_LENGTH = 2_304
 LENGTH = 8_192
 MODES = ("inference", "training")
-# No layer is local with them: they add a number for each pair of tokens.
-_DISTANCES = {"distances": 256}
 # Options of `ours` by their words in a table, and the backends that they are measured on.
 OPTIONS: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
     "": ({}, BACKENDS),
@@ -52,8 +50,6 @@ OPTIONS: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
         {"dtype": "mixed_float16", "in_blocks": False},
         ("jax",),
     ),
-    "vectors of distances": (_DISTANCES, ("torch",)),
-    "vectors of distances, all queries at once": ({**_DISTANCES, "in_blocks": False}, ("torch",)),
 }
 
 
@@ -63,7 +59,6 @@ def ours(
     dtype: str = "float32",
     in_blocks: bool = True,
     jit_compile: bool = True,
-    distances: int = 0,
 ) -> Round:
     """Prepare a contender whose rounds train `MaskedLM`, or compute vectors of an encoder.
 
@@ -73,8 +68,6 @@ def ours(
         dtype: a Keras dtype policy.
         in_blocks: False to compute the attention of all queries at once.
         jit_compile: whether XLA compiles on TensorFlow. PyTorch compiles nothing.
-        distances: number of learned vectors for each sign of a distance, as DeBERTa has them, in
-            place of rotary positions; 0 for none.
     """
     import keras
 
@@ -91,8 +84,6 @@ def ours(
         intermediate_size=3 * size["width"] // 2,
         max_positions=size["length"],
     )
-    if distances:
-        config = config.replace(attention_positions="disentangled", max_distance=distances)
     encoder = BertEncoder(config, dtype=dtype)
     examples = rows(size, 1)
     x = {"token_ids": examples["ids"], "padding_mask": np.ones_like(examples["ids"])}

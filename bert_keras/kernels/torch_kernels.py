@@ -19,7 +19,6 @@ from keras import ops
 from torch.nn import attention as attention_backends
 from torch.nn import functional
 
-from bert_keras.kernels import query_blocks
 from bert_keras.kernels.mask_values import beside_scores
 
 # By PyTorch's dtypes, the names of floating-point dtypes.
@@ -334,18 +333,7 @@ def over_heads(mask: Any) -> Any:
 
 
 def attention(query: Any, key: Any, value: Any, bias: Any, mask: Any) -> Any:
-    """Attend through views of the heads, which Keras would copy; see `kernels.fused_attention`.
-
-    No fused kernel on a CPU has a gradient of the bias. Long rows are then computed in blocks.
-    """
-    learns_bias = bias is not None and bias.requires_grad and torch.is_grad_enabled()
-    if learns_bias and query.device.type == "cpu":
-        return query_blocks.attention(_attend, query, key, value, bias, mask)
-    return _attend(query, key, value, bias, mask)
-
-
-def _attend(query: Any, key: Any, value: Any, bias: Any, mask: Any) -> Any:
-    """Attend with all queries at once."""
+    """Attend through views of the heads, which Keras would copy; see `kernels.fused_attention`."""
     if mask is not None:
         # Numbers, because with a bool mask a row that is all padding gives NaN.
         bias = torch.zeros(mask.shape, dtype=query.dtype, device=query.device)
@@ -384,8 +372,7 @@ def attention_kernel(dtype: str, learns_bias: bool) -> str:
             except RuntimeError:
                 continue
         return f"PyTorch's scaled_dot_product_attention ({name})"
-    remark = f"; {query_blocks.REMARK}" if device == "cpu" else ""
     return (
         "PyTorch's own operations, all probabilities in memory: no fused kernel takes "
-        f"{'a learned bias' if learns_bias else 'a mask'} of {dtype} on {device} here{remark}"
+        f"{'a learned bias' if learns_bias else 'a mask'} of {dtype} on {device} here"
     )

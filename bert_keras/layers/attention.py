@@ -36,10 +36,10 @@ class SelfAttention(SerializableLayer):
     Axes: B batch, T query token, S key token, N head, K size of a head, H hidden, usually N * K.
 
     The kernels of the four projections are matrices, as in every checkpoint. At inference, and in
-    training with `dropout` 0, PyTorch and JAX do not keep all probabilities in memory. Those of
-    rows of up to 2,048 tokens are kept by TensorFlow, in float16 on JAX with a CPU, and where
-    PyTorch learns distances on a CPU. What distances add to the scores is in memory for all pairs
-    of tokens. `BertEncoder.describe_kernels` names the kernel in use.
+    training with `dropout` 0, PyTorch and JAX do not keep all probabilities in memory, except where
+    PyTorch learns distances on a CPU. TensorFlow keeps those of rows of up to 2,048 tokens, and so
+    does float16 on JAX with a CPU. What distances add to the scores is in memory for all pairs of
+    tokens. `BertEncoder.describe_kernels` names the kernel in use.
 
     Args:
         num_heads: N.

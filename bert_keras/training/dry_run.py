@@ -249,9 +249,9 @@ def activation_bytes(recipe: RunRecipe, config: BertConfig, rows: int, length: i
     has_added = config.learns_distances or config.attention_positions == "alibi"
     added = length if has_added and not keeps_all else 0
     is_shared = config.attention_positions in ("alibi", "buckets")  # by all layers
-    # Numbers for each query and head, of each layer.
+    # Numbers for each query and head, of each layer. Beside what a layer adds is its gradient.
     scores = [
-        5 * count if count < length or keeps_all else 0 if is_shared else added
+        5 * count if count < length or keeps_all else 0 if is_shared else 2 * added
         for count in _keys_of_layers(config, length)
     ]
     of_all = config.num_heads * added if is_shared else 0

@@ -22,14 +22,10 @@ def test_programs() -> None:
     assert "bert_keras, torch, all queries at once" not in names
 
 
-@pytest.mark.parametrize(
-    ("mode", "distances"), [("inference", 0), ("training", 0), ("training", 4)]
-)
-def test_a_round(mode: str, distances: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert mode in long_rows.MODES
+@pytest.mark.parametrize("mode", long_rows.MODES)
+def test_a_round(mode: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(query_blocks, "LONG", 2048)  # and restore it
-    options = {"in_blocks": False, "jit_compile": False, "distances": distances}
-    run = long_rows.ours(mode, {**SIZE, "length": 20}, **options)
+    run = long_rows.ours(mode, {**SIZE, "length": 20}, in_blocks=False, jit_compile=False)
     assert set(run()) == {"seconds_per_step"}
     assert query_blocks.LONG == 20
     assert keras.backend.backend() in long_rows.BACKENDS

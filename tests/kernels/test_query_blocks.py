@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 from keras import ops
 
-from bert_keras import BertEncoder, SequenceClassifier
+from bert_keras import BertEncoder
 from bert_keras.kernels import query_blocks
 from bert_keras.layers import SelfAttention
 from tests import contracts
 from tests.contracts import numpy
-from tests.gradients import gradients, step_of
+from tests.gradients import gradients
 
 DRAW = np.random.default_rng(3)
 QUERIES, KEYS = 13, 11
@@ -181,32 +181,3 @@ def test_a_length_of_long_rows_is_known(monkeypatch: pytest.MonkeyPatch) -> None
     encoder.compile()
     encoder.predict_on_batch(rows[12])
     assert blocks
-
-
-@pytest.mark.usefixtures("small_blocks")
-@pytest.mark.parametrize("name", ["buckets", "disentangled", "disentangled_shared", "relative_key"])
-def test_learned_distances_train_alike(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No fused kernel of PyTorch on a CPU has a gradient of what distances add to the scores."""
-    if keras.backend.backend() != "torch":
-        pytest.skip("backend: of PyTorch's kernels")
-    relative = {"relative_key": contracts.TINY.replace(position_embedding="relative_key")}
-    config = (contracts.VALUES | relative)[name].replace(dropout=0.0, attention_dropout=0.0)
-    task = contracts.as_trained(SequenceClassifier(BertEncoder(config), 3))
-    x = contracts.batch(config, 12)
-    batch = x, {"label": np.array([0, 2, 1])}, {"label": np.ones(3, "float32")}
-    blocks: list[int] = []
-    mapped = query_blocks._mapped
-    monkeypatch.setattr(
-        query_blocks, "_mapped", lambda *given: blocks.append(len(given[1][0])) or mapped(*given)
-    )
-    logs, found = step_of(task, batch)
-    assert blocks == [*[3] * (config.num_layers - 1), 1]  # the last layer has a query alone
-    task.predict(x, verbose=0)  # has a fused kernel
-    assert len(blocks) == config.num_layers
-    monkeypatch.setattr(query_blocks, "LONG", 2048)
-    expected_logs, expected = step_of(task, batch)
-    assert len(blocks) == config.num_layers
-    assert logs["loss"] == pytest.approx(expected_logs["loss"], rel=1e-6)
-    for path, gradient in expected.items():
-        np.testing.assert_allclose(found[path], gradient, atol=1e-5, err_msg=path)
-        assert np.abs(gradient).max() > 0 or not path.startswith("distance"), path

@@ -130,8 +130,8 @@ def test_local_layers_have_the_keys_of_their_bands() -> None:
         ({"attention_dropout": 0.1}, 5 * (2 * 96 + 4096)),
         ({"attention_positions": "alibi"}, 4096),  # all layers have the same
         ({"attention_positions": "buckets", "position_buckets": 8, "max_distance": 6}, 4096),
-        ({"position_embedding": "relative_key"}, 3 * 4096),
-        ({"attention_positions": "disentangled", "max_distance": 4}, 3 * 4096),
+        ({"position_embedding": "relative_key"}, 3 * 2 * 4096),
+        ({"attention_positions": "disentangled", "max_distance": 4}, 3 * 2 * 4096),
         ({"attention_positions": "rotary"}, 5 * 2 * 96),
     ],
 )
