@@ -16,7 +16,13 @@ from bert_keras.inference.multiple_choice import choice_logits
 from bert_keras.layers import MergeChoices, SplitChoices
 from bert_keras.models.encoder import BertEncoder
 from bert_keras.models.task import Task, task_inputs
-from bert_keras.models.text_classification import CLS, HiddenLayer, text_head, text_logits
+from bert_keras.models.text_classification import (
+    CLS,
+    HiddenLayer,
+    takes_pooled_output,
+    text_head,
+    text_logits,
+)
 from bert_keras.tokenizers import Tokenizer
 
 
@@ -87,8 +93,7 @@ class MultipleChoice(ChoiceMethods, Task):
     @property
     def reads_pooler(self) -> bool:
         """True unless the head has a dense layer of its own over [CLS], or reads other vectors."""
-        is_cls = self.options.get("pooling", CLS) == CLS
-        return is_cls and self.options["hidden_activation"] is None
+        return takes_pooled_output(self.options)
 
     def examples_of(self, columns: Sequence[Any], y: Any, **options: Any) -> SupervisedExamples:
         """Encode prompts and their options to examples.

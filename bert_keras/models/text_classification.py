@@ -151,8 +151,7 @@ class SequenceClassifier(LabelMethods, Task):
     @property
     def reads_pooler(self) -> bool:
         """True unless the head has a dense layer of its own over [CLS], or reads other vectors."""
-        is_cls = self.options.get("pooling", CLS) == CLS
-        return is_cls and self.options["hidden_activation"] is None
+        return takes_pooled_output(self.options)
 
     def packed_outputs(self, inputs: dict) -> dict:
         """Return the logits of packed rows, {"label": [rows, examples, num_classes]}."""
@@ -248,6 +247,11 @@ class HiddenLayer(NamedTuple):
         if self.activation is None:
             return {}
         return {"hidden_activation": self.activation, **self.more_options()}
+
+
+def takes_pooled_output(options: Mapping[str, Any]) -> bool:
+    """Return whether a task with these options reads the encoder's pooled output."""
+    return options.get("pooling", CLS) == CLS and options["hidden_activation"] is None
 
 
 def text_head(

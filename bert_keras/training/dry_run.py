@@ -243,18 +243,19 @@ def activation_bytes(recipe: RunRecipe, config: BertConfig, rows: int, length: i
     """Return bytes of the activations that a step with rows of so many tokens keeps.
 
     With gradient checkpointing these are the activations of one block, and the inputs of all.
-    Of long rows, without attention dropout, only what distances add to the scores is kept.
+    Of long rows, without attention dropout, only what distances add to the scores is counted.
+    PyTorch on a CPU keeps the probabilities too where it learns distances.
     """
     keeps_all = length <= _LONG or config.attention_dropout > 0
-    has_added = config.learns_distances or config.attention_positions == "alibi"
-    added = length if has_added and not keeps_all else 0
-    is_shared = config.attention_positions in ("alibi", "buckets")  # by all layers
-    # Numbers for each query and head, of each layer. Beside what a layer adds is its gradient.
-    scores = [
-        5 * count if count < length or keeps_all else 0 if is_shared else 2 * added
-        for count in _keys_of_layers(config, length)
-    ]
-    of_all = config.num_heads * added if is_shared else 0
+    keys = _keys_of_layers(config, length)
+    # Numbers for each query and head: of each layer, and of all layers together.
+    scores = [5 * count if count < length or keeps_all else 0 for count in keys]
+    shared = 0
+    if not keeps_all and config.attention_positions in ("alibi", "buckets"):
+        shared = length
+    elif not keeps_all and config.learns_distances:
+        scores = [2 * length] * config.num_layers  # what a layer adds, and its gradient
+    of_all = config.num_heads * shared
     of_one = 20 * config.hidden_size + 3 * config.intermediate_size
     kept = of_all + config.num_layers * of_one + config.num_heads * sum(scores)
     if recipe.gradient_checkpointing:
