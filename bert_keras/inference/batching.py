@@ -29,7 +29,10 @@ from bert_keras.tokenizers import Tokenizer
 from bert_keras.tokenizers.vocabulary_coverage import CHECK_TOKENIZER, NEGLIGIBLE
 
 # Shortest padded length in tokens. JAX compiles for every shape; other backends need no padding.
-_SHORTEST = 16 if keras.backend.backend() == "jax" else 1
+_SHORTEST = 8 if keras.backend.backend() == "jax" else 1
+# Number of padded lengths, and of all other sizes, above each power of two up to the next. Lengths
+# are finer, because each token of padding takes as long as a token of text.
+_LENGTHS, _SIZES = 4, 2
 # Sizes up to this number are not rounded; on TensorFlow it is `kernels.query_blocks.LONG`.
 _ANY_SIZE = {"jax": 0, "tensorflow": 2048}.get(keras.backend.backend(), math.inf)
 
@@ -168,13 +171,13 @@ class Runner:
         for start in range(0, len(order), self.batch_size):
             batch = order[start : start + self.batch_size]
             longest = max(_SHORTEST, int(lengths[batch].max()))
-            size = min(_bucket(len(batch)), self.batch_size)
+            size = min(_rounded(len(batch), _SIZES), self.batch_size)
             # The batch is filled up with copies of its first example: no row may be empty.
             filled = np.concatenate([batch, np.repeat(batch[:1], size - len(batch))])
             numbers = filled[:, None] * group + np.arange(group) if group else filled
-            inputs = rows.inputs(numbers, min(_bucket(longest), self.max_length))
+            inputs = rows.inputs(numbers, min(_rounded(longest, _LENGTHS), self.max_length))
             if positions is not None:
-                slots = _bucket(max(len(positions[index]) for index in batch))
+                slots = _rounded(max(len(positions[index]) for index in batch), _SIZES)
                 inputs[features.MASK_POSITIONS] = np.zeros((size, slots), np.int32)
                 for row, index in enumerate(batch):
                     masks = positions[index]
@@ -275,15 +278,15 @@ def check_pairs(firsts: Sequence[str], seconds: Sequence[str]) -> None:
         )
 
 
-def _bucket(number: int) -> int:
-    """Round a size up to one of few: powers of two, and the middles between them.
+def _rounded(number: int, parts: int) -> int:
+    """Round a size up to one of few: `parts` sizes above each power of two up to the next.
 
     JAX compiles each size. TensorFlow compiles each length of long rows.
     """
     if number <= _ANY_SIZE:
         return number
-    above = 1 << (number - 1).bit_length()
-    return above * 3 // 4 if above >= _SHORTEST and number <= above * 3 // 4 else above
+    step = max(1, (1 << (number - 1).bit_length()) // (2 * parts))
+    return -(-number // step) * step
 
 
 def softmax(logits: np.ndarray) -> np.ndarray:

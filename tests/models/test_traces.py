@@ -67,5 +67,5 @@ def test_answers(traces: list[tuple[int | None, ...]]) -> None:
     traces.clear()
     for text in TEXTS:
         predictor([text])
-    # JAX has the powers of two and the middles between them. TensorFlow leaves the length open.
-    assert 1 <= len(traces) <= 8
+    # JAX has four lengths above each power of two. TensorFlow leaves the length open.
+    assert 1 <= len(traces) <= 16
