@@ -11,7 +11,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from bert_keras import export, sklearn, visualize
+    from bert_keras import export, losses, retrieval, sklearn, visualize
     from bert_keras.checkpoints import to_keras_hub
     from bert_keras.config import BertConfig
     from bert_keras.layers import SavedModelLayer
@@ -59,14 +59,16 @@ __all__ = [
     "export",
     "from_keras_hub",
     "load_checkpoint",
+    "losses",
     "optimizer",
+    "retrieval",
     "save_checkpoint",
     "sklearn",
     "to_keras_hub",
     "visualize",
 ]
 
-_MODULES = ("export", "sklearn", "visualize")
+_MODULES = ("export", "losses", "retrieval", "sklearn", "visualize")
 _HOMES = {
     "PRESETS": "presets",
     "BertConfig": "config",

@@ -41,8 +41,14 @@ MATCH = "match"  # similarity of a text to every second text in a batch
 # Similarity functions of two vectors. The last two are negative distances.
 COSINE = "cosine"
 SIMILARITIES = (COSINE, "dot", "euclidean", "manhattan")
-# Losses that train an encoder with pairs of texts in separate rows.
-SENTENCE_PAIR_LOSSES = (SIMILARITY, "classification", "in_batch")
+# Losses of pairs of texts in separate rows; `SentencePairs` also has losses of vectors.
+SENTENCE_PAIR_LOSSES = (SIMILARITY, "classification")
+# Kinds of targets that a loss of sentence vectors reads.
+NO_TARGETS = "none"  # the right answer is in the same example
+SCORES = "scores"  # a number for each example: how similar its two texts are
+CLASSES = "classes"  # a class for each example
+TEACHER_SCORES = "teacher_scores"  # numbers of a teacher for each text after the first
+TEACHER_VECTORS = "teacher_vectors"  # vectors of a teacher for each text
 
 HUGGING_FACE = {
     TOKEN_IDS: "input_ids",

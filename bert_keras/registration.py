@@ -27,7 +27,7 @@ from bert_keras.hooks import WatchedLoader, find_spec
 
 _KERAS, _LIBRARY = "keras", "bert_keras"
 # The import of these packages registers every class. They import no framework except the backend.
-PAGES = ("bert_keras.layers", "bert_keras.models", "bert_keras.optimization")
+PAGES = ("bert_keras.layers", "bert_keras.losses", "bert_keras.models", "bert_keras.optimization")
 
 
 def register_with_keras() -> None:

@@ -248,7 +248,7 @@ _ON_PYTORCH_ALONE: Tests = {
         "test_contract": ("several",),
         "test_learns_the_vectors_of_a_teacher": (),
     },
-    "tests/models/test_sentence_similarity_pairs.py": {
+    "tests/models/test_sentence_pairs.py": {
         "test_contract": (),
         "test_format": (),
         "test_in_batch_takes_no_targets": (),

@@ -128,7 +128,7 @@ NOT_ON_JAX: Tests = {
         "test_a_task_is_loaded_as_it_was_trained": (),
         "test_a_view_is_loaded_as_it_was_trained": (),
     },
-    "tests/models/test_sentence_similarity_pairs.py": {
+    "tests/models/test_sentence_pairs.py": {
         "test_outputs_are_of_the_vectors_of_the_sentence_encoder": ()
     },
     "tests/models/test_task.py": {
@@ -279,7 +279,7 @@ NOT_ON_TENSORFLOW: Tests = {
         "test_parts_open_from_the_whole": (),
     },
     "tests/models/test_sentence_similarity.py": {"test_contract": ()},
-    "tests/models/test_sentence_similarity_pairs.py": {
+    "tests/models/test_sentence_pairs.py": {
         "test_in_batch_loss_is_that_of_the_papers": (),
         "test_options_of_vectors_are_trained_and_kept": (),
         "test_what_cannot_be_is_refused": (),

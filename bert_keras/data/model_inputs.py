@@ -183,12 +183,10 @@ def ids_of_rows(
         yield from zip(*(tokenizer.marked_ids(column[part]) for column in columns), strict=True)
 
 
-def encode_apart(
-    tokenizer: Tokenizer, texts: Sequence[str], pairs: Sequence[str], *, max_length: int
-) -> EncodedTexts:
-    """Encode each text of each pair in a row of its own; pair i has the rows 2i and 2i + 1."""
-    both = [text for pair in zip(texts, pairs, strict=True) for text in pair]
-    return encode(tokenizer, both, max_length=max_length)
+def encode_apart(tokenizer: Tokenizer, *columns: Sequence[str], max_length: int) -> EncodedTexts:
+    """Encode each text of each example in a row of its own; pair i has the rows 2i and 2i + 1."""
+    texts = [text for example in zip(*columns, strict=True) for text in example]
+    return encode(tokenizer, texts, max_length=max_length)
 
 
 def add_special_tokens(

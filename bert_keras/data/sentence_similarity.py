@@ -1,4 +1,4 @@
-"""Sentence similarity: encoding pairs, each text in a row of its own, for `SentencePairs`."""
+"""Sentence similarity: encoding texts of an example in rows of their own, for `SentencePairs`."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from bert_keras.data.columns import labels_of
 from bert_keras.data.examples import Texts, place_of
 from bert_keras.data.long_texts import warn
 from bert_keras.data.model_inputs import encode_apart
@@ -15,8 +16,19 @@ from bert_keras.data.supervised import SupervisedExamples
 from bert_keras.data.text_classification import targets_of, weights_of
 from bert_keras.earlier_names import renamed
 from bert_keras.errors import DataError
-from bert_keras.features import LABEL, MATCH, SENTENCE_PAIR_LOSSES, SIMILARITY
+from bert_keras.features import (
+    CLASSES,
+    LABEL,
+    MATCH,
+    NO_TARGETS,
+    SCORES,
+    SENTENCE_PAIR_LOSSES,
+    SIMILARITY,
+    TEACHER_SCORES,
+)
 from bert_keras.tokenizers import Tokenizer
+
+_PAIR_LOSSES = (*SENTENCE_PAIR_LOSSES, "in_batch")
 
 _LOW = 0.25  # share of `max_score`: if no score is higher, the scale probably ends lower
 _ENOUGH = 20  # scores, to tell what the highest score of the scale is
@@ -39,8 +51,7 @@ def pair_examples(
     The inputs of a batch are int32 [B, 2, T]. The targets are, by loss:
         "similarity": {"similarity": float32 [B]}, the score of each pair divided by `max_score`.
         "classification": {"label": int32 [B]}, the class of each pair.
-        "in_batch": {"match": float32 [B]} of zeros, because the right second text for each first
-            text is the one of its own pair.
+        "in_batch": {"match": int32 [B, 2]}, numbers of the texts; see `group_examples`.
 
     Args:
         tokenizer: the tokenizer of the model.
@@ -58,10 +69,8 @@ def pair_examples(
             targets. The message names the row.
         ValueError: an unknown loss, or labels or weights for another loss or unknown classes.
     """
-    if loss not in SENTENCE_PAIR_LOSSES:
-        raise ValueError(
-            f"loss must be one of {', '.join(SENTENCE_PAIR_LOSSES)}. Received: loss={loss!r}"
-        )
+    if loss not in _PAIR_LOSSES:
+        raise ValueError(f"loss must be one of {', '.join(_PAIR_LOSSES)}. Received: loss={loss!r}")
     if examples.pairs is None:
         raise DataError(
             f"Every text needs a second text to compare with. Received: {len(examples)} texts "
@@ -73,16 +82,113 @@ def pair_examples(
             f"Received: loss={loss!r}. Leave them out, or pass that loss."
         )
     weights = None
+    if loss == "in_batch":
+        columns = (examples.texts, examples.pairs)
+        return group_examples(tokenizer, columns, max_length=max_length, **options)
     if loss == SIMILARITY:
         targets = {SIMILARITY: _cosines(examples, max_score)}
-    elif loss == "classification":
+    else:
         targets = {LABEL: targets_of(examples, labels, "single_label")}
         weights = weights_of(targets[LABEL], labels, class_weights, "single_label")
-    else:
-        targets = {MATCH: np.zeros(len(examples), np.float32)}
     rows = encode_apart(tokenizer, examples.texts, examples.pairs, max_length=max_length)
     options |= {"weights": weights, "max_length": max_length}
     return SupervisedExamples(rows, targets, group=2, **options)
+
+
+def group_examples(
+    tokenizer: Tokenizer,
+    columns: Sequence[Sequence[str]],
+    y: Any = None,
+    targets: str = NO_TARGETS,
+    *,
+    max_length: int = 128,
+    **options: Any,
+) -> SupervisedExamples:
+    """Encode examples of several texts as batches for a `SentencePairs` with a loss of vectors.
+
+    The inputs of a batch are int32 [B, texts, T]. The targets are {"match": array}, by kind:
+        "none": int32 [B, texts], a number for each text, the same for equal texts.
+        "scores": float32 [B].
+        "classes": int32 [B], numbers of the classes in the order of their names.
+        "teacher_scores": float32 [B, texts - 1].
+        "teacher_vectors": float32 [B, texts, size].
+
+    Args:
+        tokenizer: the tokenizer of the model.
+        columns: texts of the examples, one column for each text.
+        y: targets, one for each example; None for the kind "none".
+        targets: kind of targets, `targets` of the loss.
+        max_length: maximum number of tokens in a row; longer texts are cut.
+        options: options of `SupervisedExamples`.
+
+    Raises:
+        DataError: columns of different lengths, or targets that are missing, not finite or of
+            another shape than the loss reads.
+        ValueError: targets for a loss that reads none.
+    """
+    lengths = {len(column) for column in columns}
+    if len(lengths) > 1:
+        raise DataError(
+            "All columns of texts must have the same length. "
+            f"Received: {', '.join(str(len(column)) for column in columns)}"
+        )
+    (count,) = lengths
+    if targets == NO_TARGETS:
+        if y is not None:
+            raise ValueError(
+                "This loss learns from texts that belong together, and reads no targets. Make the "
+                "task with loss='similarity' or 'cosent' for scores, or with "
+                "loss='classification' and `labels`, or leave the targets out. Received: y of "
+                f"{type(y).__name__}"
+            )
+        numbers: dict[str, int] = {}
+        values = np.array(
+            [[numbers.setdefault(text, len(numbers)) for text in column] for column in columns],
+            np.int32,
+        ).T
+    else:
+        values = _group_targets(y, targets, count, len(columns))
+    rows = encode_apart(tokenizer, *columns, max_length=max_length)
+    options |= {"group": len(columns), "max_length": max_length}
+    return SupervisedExamples(rows, {MATCH: values}, **options)
+
+
+def _group_targets(y: Any, targets: str, count: int, texts: int) -> np.ndarray:
+    """Return the targets of examples of several texts; see `group_examples`."""
+    if y is None:
+        raise DataError(
+            f"This loss reads targets of the kind {targets!r}. Pass them as `y`, one for each "
+            "example."
+        )
+    if targets == CLASSES:
+        _, numbers = np.unique(np.array([str(label) for label in labels_of("y", y)]), False, True)
+        values, shape = numbers.astype(np.int32), (count,)
+    else:
+        try:
+            values = np.asarray(y, np.float32)
+        except (TypeError, ValueError) as error:
+            raise DataError(f"`y` must be numbers, of the kind {targets!r}. {error}") from None
+        shape = {SCORES: (count,), TEACHER_SCORES: (count, texts - 1)}.get(targets, (count, texts))
+    axes = len(shape) + (targets not in _FLAT)
+    if values.shape[: len(shape)] != shape or values.ndim != axes:
+        raise DataError(
+            f"`y` needs the shape {_shape_words(targets, shape)} for {count} examples of {texts} "
+            f"texts. Received: shape {values.shape}"
+        )
+    if (unfit := np.flatnonzero(~np.isfinite(values.reshape(count, -1)).all(axis=1))).size:
+        raise DataError(
+            f"`y`: row {unfit[0]} has a number that is missing or infinite. Correct it, or drop "
+            "the row."
+        )
+    return values
+
+
+_FLAT = (SCORES, CLASSES, TEACHER_SCORES)  # kinds of targets without a vector of free size
+
+
+def _shape_words(targets: str, shape: tuple[int, ...]) -> str:
+    """Return a shape for a message, with the free size of vectors."""
+    return f"({', '.join(map(str, shape))}{'' if targets in _FLAT else ', size'})"
 
 
 def _cosines(examples: Texts, max_score: float) -> np.ndarray:

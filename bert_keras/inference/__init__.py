@@ -6,6 +6,7 @@ from bert_keras.inference.base import (
     Entity,
     Fill,
     Label,
+    Ranked,
     TextMethods,
     prompt_of,
     prompt_options,
@@ -16,7 +17,9 @@ from bert_keras.inference.multiple_choice import ChoiceMethods
 from bert_keras.inference.question_answering import AnswerMethods
 from bert_keras.inference.sentence_similarity import VectorMethods, prompt_length
 from bert_keras.inference.text_classification import LabelMethods
+from bert_keras.inference.text_ranking import RankingMethods
 from bert_keras.inference.token_classification import TagMethods, entity_tags
+from bert_keras.inference.zero_shot_classification import ZeroShotMethods
 
 __all__ = [
     "Answer",
@@ -29,10 +32,13 @@ __all__ = [
     "LabelMethods",
     "MaskMethods",
     "PairMethods",
+    "Ranked",
+    "RankingMethods",
     "Runner",
     "TagMethods",
     "TextMethods",
     "VectorMethods",
+    "ZeroShotMethods",
     "check_top_k",
     "entity_tags",
     "prompt_length",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
@@ -312,6 +312,21 @@ class Choice:
     score: float
 
 
+@dataclass(frozen=True, slots=True)
+class Ranked:
+    """A document in the order of its score for a query.
+
+    Attributes:
+        index: index of the document.
+        text: text of the document.
+        score: score of the query and the document; higher is better.
+    """
+
+    index: int
+    text: str
+    score: float
+
+
 # === Base ===
 
 
@@ -377,3 +392,9 @@ class TextMethods:
                 f"{type(self._prediction_model()).__name__} with {', '.join(map(repr, outputs))}. "
                 f"{_CURES[output]} opens such a model; a new head must be trained by `fit` first."
             )
+
+    def _document_scores(
+        self, query: str, documents: Sequence[str], before: dict[str, Any], reading: dict[str, Any]
+    ) -> Any:
+        """Return the score of a query with each document; see `RankingMethods`."""
+        raise NotImplementedError

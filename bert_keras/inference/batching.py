@@ -112,16 +112,17 @@ class Runner:
         self.tell_cut(rows.num_cut, len(texts), noun=noun, advice=advice)
         return rows
 
-    def encode_apart(self, firsts: Sequence[str], seconds: Sequence[str]) -> EncodedTexts:
-        """Encode pairs of texts as two rows each, truncated to `max_length`.
+    def encode_apart(self, *columns: Sequence[str]) -> EncodedTexts:
+        """Encode pairs of texts, or examples of more texts, as one row each of `max_length`.
 
         Raises:
             ValueError: if the runner reads windows, or the texts differ in number.
         """
-        check_pairs(firsts, seconds)
+        if len(columns) == 2:
+            check_pairs(*columns)
         if self._long_texts == WINDOWS:
             check_reads_together(self.model)
-        rows = encode_apart(self.tokenizer, firsts, seconds, max_length=self.max_length)
+        rows = encode_apart(self.tokenizer, *columns, max_length=self.max_length)
         self.tell_cut(rows.num_cut, len(rows))
         return rows
 

@@ -12,7 +12,12 @@ from bert_keras.data.long_texts import READS_ALL, mean_of_windows
 from bert_keras.data.model_inputs import EncodedTexts
 from bert_keras.inference.base import TextMethods, one_or_many, prompt_of
 from bert_keras.inference.batching import Runner, check_pairs
+from bert_keras.retrieval.quantization import FLOAT32, quantize, truncated, unit_length
 from bert_keras.tokenizers import Tokenizer
+
+# Names of prompts before queries and before documents, as sentence-transformers looks for them.
+_QUERY_PROMPTS = ("query",)
+_DOCUMENT_PROMPTS = ("document", "passage", "corpus")
 
 
 def own(runner: Runner, texts: Sequence[str], prompt: str) -> np.ndarray:
@@ -95,12 +100,6 @@ def cosines(firsts: np.ndarray, seconds: np.ndarray) -> np.ndarray:
     return dots(firsts, seconds) / np.maximum(lengths, np.finfo(np.float32).tiny)
 
 
-def unit_length(vectors: np.ndarray) -> np.ndarray:
-    """Return vectors [rows, size] scaled to the length 1; a row of zeros stays."""
-    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
-    return vectors / np.maximum(lengths, np.finfo(np.float32).tiny)
-
-
 def dots(firsts: np.ndarray, seconds: np.ndarray) -> np.ndarray:
     """Return the dot product of each pair of rows: [rows, size] -> [rows]."""
     return (firsts * seconds).sum(axis=1)
@@ -135,6 +134,9 @@ class VectorMethods(TextMethods):
         *,
         prompt: str | None = None,
         prompt_name: str | None = None,
+        truncate_dim: int | None = None,
+        normalize: bool | None = None,
+        precision: str = FLOAT32,
         long_texts: str | None = None,
         stride: int | None = None,
     ) -> np.ndarray:
@@ -149,6 +151,12 @@ class VectorMethods(TextMethods):
             prompt: text that is put before each text, such as "query: "; "" for none.
             prompt_name: name of the prompt in the model's option `prompts`. Without `prompt` and
                 `prompt_name`, the model's default prompt applies.
+            truncate_dim: number of first dimensions to keep; None for all. Vectors that had the
+                length 1 have it again. Models that were trained with `losses.MatryoshkaLoss` lose
+                little by it.
+            normalize: True to scale vectors to the length 1; None for what the model does.
+            precision: number format of the vectors: "float32", "float16", "int8" or "ubinary"; see
+                `retrieval.quantize`.
             long_texts: how a text of more tokens than the model reads is read. "truncate" reads
                 its beginning. "windows" reads windows of tokens that overlap, and returns the mean
                 of their vectors, with the length 1 if all vectors of the model have it. Each
@@ -157,13 +165,49 @@ class VectorMethods(TextMethods):
                 next; None for three quarters of a window. In Hugging Face it is the overlap.
 
         Returns:
-            float32 [texts, size]; float32 [size] for one text.
+            float32 [texts, size], or of another precision; [size] for one text.
 
         Raises:
             ValueError: if both prompts are passed, the model has no prompt of that name, or
-                `long_texts` or `stride` is not valid.
+                `truncate_dim`, `precision`, `long_texts` or `stride` is not valid.
         """
-        return self._vectors(texts, prompt, prompt_name, **self._reading(long_texts, stride))
+        reading = self._reading(long_texts, stride)
+        vectors = self._vectors(texts, prompt, prompt_name, **reading)
+        if truncate_dim is not None:
+            had_unit_length = self._prediction_model().vector_model().options.get("normalize")
+            vectors = truncated(vectors, truncate_dim)
+            normalize = bool(had_unit_length) if normalize is None else normalize
+        if normalize:
+            vectors = unit_length(vectors)
+        return quantize(vectors, precision)
+
+    def encode_queries(self, queries: str | Sequence[str], **options: Any) -> np.ndarray:
+        """Return the vectors of queries: `encode` with the model's prompt "query", if it has one.
+
+        Args:
+            queries: queries, or one query.
+            options: options of `encode`.
+        """
+        return self.encode(queries, **self._with_prompt(_QUERY_PROMPTS, options))
+
+    def encode_documents(self, documents: str | Sequence[str], **options: Any) -> np.ndarray:
+        """Return the vectors of documents: `encode` with the model's prompt for them.
+
+        It is the first of the prompts "document", "passage" and "corpus" that the model has.
+
+        Args:
+            documents: documents, or one document.
+            options: options of `encode`.
+        """
+        return self.encode(documents, **self._with_prompt(_DOCUMENT_PROMPTS, options))
+
+    def _with_prompt(self, names: Sequence[str], options: dict[str, Any]) -> dict[str, Any]:
+        """Return options of `encode` with the first of these prompts, unless they have one."""
+        if options.get("prompt") is not None or options.get("prompt_name") is not None:
+            return options
+        prompts = self._prediction_model().options.get("prompts", {})
+        name = next((name for name in names if name in prompts), None)
+        return options if name is None else {**options, "prompt_name": name}
 
     def _vectors(
         self,

@@ -217,6 +217,27 @@ class LabelMethods(TextMethods):
         scores = activated(logits, model.options.get("activation", usual))
         return scores[:, 0] if scores.shape[1] == 1 else scores
 
+    def _document_scores(
+        self, query: str, documents: Sequence[str], before: dict[str, Any], reading: dict[str, Any]
+    ) -> np.ndarray:
+        """Return the score of a query with each document: [documents]; of vectors without labels.
+
+        Raises:
+            ValueError: the model has several classes.
+        """
+        model = self._prediction_model()
+        if features.LABEL not in model.output or model.reads_apart:
+            return super()._document_scores(query, documents, before, reading)
+        firsts = [query] * len(documents)
+        scores = self.predict_pair_scores(firsts, documents, **before, **reading)
+        if scores.ndim > 1:
+            raise ValueError(
+                "`rank` needs a model with one score for a query and a document. Received: a "
+                f"{type(model).__name__} with {scores.shape[1]} classes. For its probabilities "
+                "call `predict_scores`."
+            )
+        return scores
+
     @property
     def _problem(self) -> str:
         """Kind of the task: "single_label", "multi_label" or "regression"."""

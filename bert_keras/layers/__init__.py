@@ -13,6 +13,7 @@ from bert_keras.layers.packing import (
     ExamplePooling,
     MergeChoices,
     SplitChoices,
+    SplitTexts,
     TokensAt,
 )
 from bert_keras.layers.pooling import ScalarMix, SentencePooling
@@ -51,6 +52,7 @@ __all__ = [
     "SelfAttention",
     "SentencePooling",
     "SplitChoices",
+    "SplitTexts",
     "TokenReplacement",
     "TokensAt",
     "TokensOf",

@@ -40,6 +40,25 @@ class SplitChoices(SerializableLayer):
         return keras.KerasTensor(token_ids.shape[:2], dtype="float32")
 
 
+@keras.saving.register_keras_serializable(package="bert_keras")
+class SplitTexts(SerializableLayer):
+    """Puts the vectors of an example's texts together: [batch, texts, size].
+
+    The ids, [batch, texts, length], are an input for the number of texts alone.
+    """
+
+    def __init__(self, **kwargs):
+        super().__init__(**{"dtype": "float32", **kwargs})
+
+    def call(self, vectors, token_ids):
+        """Return vectors, [batch * texts, size], as [batch, texts, size]."""
+        batch, texts, _ = ops.shape(token_ids)
+        return ops.reshape(vectors, (batch, texts, vectors.shape[-1]))
+
+    def compute_output_spec(self, vectors, token_ids):
+        return keras.KerasTensor((*token_ids.shape[:2], vectors.shape[-1]), dtype="float32")
+
+
 # === Packed rows ===
 
 

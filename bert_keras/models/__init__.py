@@ -6,7 +6,8 @@ from bert_keras.models.fill_mask import MaskedLM
 from bert_keras.models.multiple_choice import MultipleChoice
 from bert_keras.models.pretraining import ElectraPretrainer, Pretrainer, ReplacedTokenDetector
 from bert_keras.models.question_answering import QuestionAnswerer
-from bert_keras.models.sentence_similarity import SentenceEncoder, SentencePairs
+from bert_keras.models.sentence_pairs import SentencePairs
+from bert_keras.models.sentence_similarity import SentenceEncoder
 from bert_keras.models.task import Task
 from bert_keras.models.task_views import ChunkedTask, PackedTask
 from bert_keras.models.text_classification import SequenceClassifier

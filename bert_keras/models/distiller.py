@@ -11,8 +11,8 @@ from bert_keras import features
 from bert_keras.layers import HiddenDistance, MergeChoices
 from bert_keras.layers.serialization import SerializableLayer
 from bert_keras.layers.sharing import described
+from bert_keras.losses import InBatchLoss
 from bert_keras.models.encoder import EncoderView
-from bert_keras.models.sentence_similarity import InBatchLoss
 from bert_keras.models.task import Task
 from bert_keras.models.task_views import TaskView
 from bert_keras.models.token_classification import TagLoss

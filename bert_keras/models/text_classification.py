@@ -11,7 +11,7 @@ import numpy as np
 from bert_keras import features
 from bert_keras.data import SupervisedExamples, Texts, text_examples
 from bert_keras.data.class_names import class_names
-from bert_keras.inference import LabelMethods, prompt_of, prompt_options
+from bert_keras.inference import ZeroShotMethods, prompt_of, prompt_options
 from bert_keras.inference.sentence_similarity import prefix_length, prompted
 from bert_keras.inference.text_classification import REGRESSION
 from bert_keras.layers import ClassificationHead, ExamplePooling, SentencePooling, TokensAt
@@ -41,7 +41,7 @@ POOLINGS = (CLS, FIRST_TOKEN, "mean", "late")
 
 @keras.saving.register_keras_serializable(package="bert_keras")
 @final
-class SequenceClassifier(LabelMethods, Task):
+class SequenceClassifier(ZeroShotMethods, Task):
     """Labels a text, or a pair, by its [CLS] token (Devlin et al., 2019, §3.2 and §4.1).
 
     Inputs: the encoder's.

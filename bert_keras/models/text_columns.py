@@ -17,6 +17,8 @@ from bert_keras.task_names import FINETUNING
 from bert_keras.tokenizers import Tokenizer
 
 TEXT_PAIR = ("text", "pair")
+# Names of the columns of examples of several texts. Texts after the second are wrong answers.
+TEXT_GROUP = (*TEXT_PAIR, "negative", *(f"negative_{number}" for number in range(2, 100)))
 
 
 def text_pair(columns: Sequence[Any]) -> tuple[list[str], list[str] | None]:

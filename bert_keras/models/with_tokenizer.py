@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from bert_keras.config import BertConfig
-from bert_keras.inference import Runner, VectorMethods
+from bert_keras.inference import RankingMethods, Runner
 from bert_keras.inference.base import FILE, PredictorConfig
 from bert_keras.models.text_columns import TEXT_PAIR
 from bert_keras.tokenizers import Tokenizer
@@ -64,7 +64,7 @@ class AnswersTexts:
         return self.answers_with or ("similarity" if is_paired else "encode")
 
 
-class WithTokenizer(AnswersTexts, VectorMethods):
+class WithTokenizer(AnswersTexts, RankingMethods):
     """Mixin of tasks that take text: each may hold the tokenizer of its encoder.
 
     The tokenizer is state of the task. `save_to_preset` and `.keras` files contain it, and a clone,

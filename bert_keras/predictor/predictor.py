@@ -18,12 +18,12 @@ from bert_keras.errors import ArtifactError
 from bert_keras.inference import (
     AnswerMethods,
     ChoiceMethods,
-    LabelMethods,
     MaskMethods,
     PairMethods,
+    RankingMethods,
     Runner,
     TagMethods,
-    VectorMethods,
+    ZeroShotMethods,
     prompt_length,
     prompt_of,
 )
@@ -218,13 +218,13 @@ class PredictorState(abc.ABC):
 class Predictor(
     EarlierNames,
     PredictorState,
-    LabelMethods,
+    ZeroShotMethods,
     TagMethods,
     AnswerMethods,
     ChoiceMethods,
     MaskMethods,
     PairMethods,
-    VectorMethods,
+    RankingMethods,
 ):
     """A trained model with its tokenizer, which predicts answers for texts in their order.
 

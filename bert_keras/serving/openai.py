@@ -13,7 +13,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from bert_keras.inference.sentence_similarity import unit_length
+from bert_keras.retrieval.quantization import unit_length
 from bert_keras.serving.http_json import json_response, read_object
 from bert_keras.serving.http_requests import (
     Answered,

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from bert_keras.data import Texts, encode, pair_examples
+from bert_keras.data.sentence_similarity import group_examples
 from bert_keras.errors import DataError
 from bert_keras.tokenizers import Tokenizer
 from tests.tokenizers.samples import VOCABULARY
@@ -26,7 +27,7 @@ def pairs(targets: Any = None) -> Texts:
     [
         ("similarity", [5.0, 0.0, 2.5], {"max_score": 5.0}, {"similarity": [1.0, 0.0, 0.5]}),
         ("classification", ["b", "a", "b"], {"labels": ["a", "b"]}, {"label": [1, 0, 1]}),
-        ("in_batch", None, {}, {"match": [0.0, 0.0, 0.0]}),
+        ("in_batch", None, {}, {"match": [[0, 3], [1, 4], [2, 5]]}),
     ],
 )
 def test_every_loss(loss: str, targets: Any, options: dict, expected: dict) -> None:
@@ -94,3 +95,15 @@ def test_scores_far_below_the_highest_one_are_said() -> None:
     pair_examples(TOKENIZER, texts, "similarity", max_score=1.0)  # a warning would be an error
     few = Texts(FIRST, SECOND, [0.1, 0.2, 0.0])
     pair_examples(TOKENIZER, few, "similarity", max_score=5.0)
+
+
+def test_groups_of_texts() -> None:
+    """Examples of three texts have a row for each, and equal texts have equal numbers."""
+    columns = [["a", "b"], ["b", "a b"], ["a", "a"]]
+    source = group_examples(TOKENIZER, columns, seed=None)
+    x, y, weights = source.batch(0, 0)
+    assert x["token_ids"].shape[:2] == (2, 3)
+    assert y["match"].tolist() == [[0, 1, 0], [1, 2, 0]]
+    assert weights["match"].tolist() == [1.0, 1.0]
+    with pytest.raises(DataError, match=r"must have the same length\. Received: 2, 1"):
+        group_examples(TOKENIZER, [["a", "b"], ["a"]])

@@ -10,6 +10,7 @@ import pytest
 from bert_keras import SentenceEncoder, SequenceClassifier, features
 from bert_keras.inference.sentence_similarity import SIMILARITIES, cosines
 from bert_keras.predictor import Predictor
+from bert_keras.retrieval import quantize
 
 TEXTS = ["hello world", "the wanted mask", "un", "", "a b c d e f g h"]
 
@@ -175,3 +176,38 @@ def test_pair_scores(task, tokenizer, count: int, activation: str | None) -> Non
         Predictor(task("vectors"), tokenizer).predict_pair_scores(TEXTS, TEXTS)
     with pytest.raises(ValueError, match="`activation` must be None or one of linear"):
         SequenceClassifier(task("labels").encoder, 1, activation="exotic")
+
+
+def test_fewer_dimensions_and_bytes(task, tokenizer) -> None:
+    predictor = Predictor(task("vectors"), tokenizer)
+    whole = predictor.encode(TEXTS)
+    first = predictor.encode(TEXTS, truncate_dim=3)
+    expected = whole[:, :3] / np.linalg.norm(whole[:, :3], axis=1, keepdims=True)
+    np.testing.assert_allclose(first, expected, atol=1e-6)
+    plain = predictor.encode(TEXTS, truncate_dim=3, normalize=False)
+    np.testing.assert_allclose(plain, whole[:, :3], atol=1e-6)
+    assert predictor.encode(TEXTS[0], precision="ubinary").shape == (1,)
+    for precision in ("float16", "int8", "ubinary"):
+        found = predictor.encode(TEXTS, precision=precision)
+        np.testing.assert_array_equal(found, quantize(whole, precision))
+    # The vectors of other models have any length, unless `normalize` is passed.
+    other = Predictor(task("labels"), tokenizer)
+    lengths = np.linalg.norm(other.encode(TEXTS, truncate_dim=4), axis=1)
+    assert np.abs(lengths - 1).min() > 1e-3
+    scaled = np.linalg.norm(other.encode(TEXTS, normalize=True), axis=1)
+    np.testing.assert_allclose(scaled, 1, atol=1e-6)
+    with pytest.raises(ValueError, match="`precision` must be one of"):
+        predictor.encode(TEXTS, precision="int4")
+
+
+def test_prompts_of_queries_and_documents(task, tokenizer) -> None:
+    prompts = {"query": "the ", "passage": "wanted "}
+    model = SentenceEncoder(task("vectors").encoder, prompts=prompts)
+    predictor = Predictor(model, tokenizer)
+    for method, prompt in (
+        (predictor.encode_queries, "the "),
+        (predictor.encode_documents, "wanted "),
+    ):
+        expected = predictor.encode(TEXTS, prompt=prompt)
+        np.testing.assert_allclose(method(TEXTS), expected, atol=1e-6)
+        np.testing.assert_allclose(method(TEXTS, prompt=""), predictor.encode(TEXTS), atol=1e-6)

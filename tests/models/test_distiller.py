@@ -19,8 +19,8 @@ from bert_keras import (
     SequenceClassifier,
     TokenClassifier,
 )
+from bert_keras.losses import InBatchLoss
 from bert_keras.models.distiller import DistillationLoss
-from bert_keras.models.sentence_similarity import InBatchLoss
 from bert_keras.models.token_classification import TagLoss
 from tests import contracts
 from tests.contracts import TINY

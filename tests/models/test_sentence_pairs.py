@@ -14,7 +14,9 @@ from bert_keras import (
     SentencePairs,
     features,
     load_checkpoint,
+    losses,
 )
+from bert_keras.models.sentence_pairs import NAMED
 from bert_keras.tokenizers import Tokenizer
 from tests import contracts
 from tests.contracts import TINY, numpy
@@ -75,7 +77,7 @@ def test_outputs_are_of_the_vectors_of_the_sentence_encoder(loss: str):
     task = contracts.as_trained(_task(loss))
     x = contracts.inputs_of(task)
     plain = SentenceEncoder(
-        task.encoder, pooling=task.options["pooling"], normalize=loss != "classification"
+        task.encoder, pooling=task.options["pooling"], normalize=loss == "similarity"
     )
     u, v = (
         numpy(plain({name: values[:, side] for name, values in x.items()}))["sentence_vector"]
@@ -97,6 +99,7 @@ def test_in_batch_loss_is_that_of_the_papers():
     task = contracts.as_trained(SentencePairs(BertEncoder(TINY), scale=7.0))
     x = contracts.inputs_of(task)
     pairs = numpy(task(x))[features.MATCH]
+    pairs = pairs / np.linalg.norm(pairs, axis=-1, keepdims=True)
     cosines = 7.0 * pairs[:, 0] @ pairs[:, 1].T
     losses = np.log(np.exp(cosines).sum(-1)) - np.diag(cosines)
     right = cosines.argmax(-1) == np.arange(3)
@@ -112,11 +115,12 @@ def test_in_batch_loss_is_that_of_the_papers():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"loss": "triplet"}, "`loss` must be one of similarity, classif"),
+        ({"loss": "nearest"}, "`loss` must be one of similarity, classif"),
         ({"loss": "classification"}, "needs `num_classes`"),
         ({"num_classes": 3}, "the other losses take neither"),
         ({"labels": ["a", "b"]}, "the other losses take neither"),
         ({"scale": 0.0}, "`scale` must be above 0"),
+        ({"loss": "cosent", "scale": 5.0}, "`scale` is for loss='in_batch'"),
         ({"pooling": "sum"}, "`pooling` must be one of"),
     ],
 )
@@ -156,6 +160,88 @@ def test_in_batch_takes_no_targets() -> None:
     task = SentencePairs(BertEncoder(TINY), tokenizer=tokenizer)
     pairs = (["a", "b"], ["b", "a"])
     for way in (task.fit, task.evaluate):
-        with pytest.raises(ValueError, match=r"loss='in_batch' .* reads no targets.*similarity"):
+        with pytest.raises(ValueError, match=r"reads no targets.*similarity"):
             way(pairs, [1.0, 0.0], verbose=0)
     assert len(task.fit(pairs, verbose=0).history["loss"]) == 1
+
+
+# === Losses of vectors ===
+
+
+WORDS = Tokenizer(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "b", "c", "d"])
+TEXTS = ["a", "b", "c", "d", "a b", "b c"]
+RNG = np.random.default_rng(0)
+# Name of a loss -> number of columns, and the targets.
+COLUMNS: dict[str, tuple[int, Any]] = {
+    "in_batch": (3, None),
+    "guided_in_batch": (2, RNG.random((6, 2, 5))),
+    "cosent": (2, np.linspace(0, 1, 6)),
+    "contrastive": (2, [0, 1, 0, 1, 1, 0]),
+    "triplet": (3, None),
+    "batch_triplet": (1, list("xyxyxz")),
+    "margin_mse": (3, RNG.random((6, 2))),
+    "kl_divergence": (4, RNG.random((6, 3))),
+}
+
+
+def _columns(count: int) -> Any:
+    columns = tuple(TEXTS[start:] + TEXTS[:start] for start in range(count))
+    return columns if count > 1 else columns[0]
+
+
+@pytest.mark.parametrize("name", NAMED)
+def test_every_loss_learns_from_text(name: str) -> None:
+    count, y = COLUMNS[name]
+    task = SentencePairs(BertEncoder(TINY), loss=name, tokenizer=WORDS)
+    x = _columns(count)
+    history = task.fit(x, y, validation_split=0.4, epochs=2, verbose=0).history
+    assert np.isfinite(history["loss"]).all()
+    assert np.isfinite(history["val_loss"]).all()
+    vectors = task.predict(x)
+    assert vectors.shape == (6, count, 8)
+    np.testing.assert_allclose(vectors[:, 0], task.encode(TEXTS), atol=1e-6)
+    expected: Any = task.vector_loss(_targets(name, y), vectors)  # type: ignore[misc]
+    found: Any = task.evaluate(x, y, verbose=0, return_dict=True)
+    np.testing.assert_allclose(found["loss"], numpy(expected), rtol=1e-4)
+
+
+def _targets(name: str, y: Any) -> np.ndarray:
+    """Return the targets of a loss as it reads them."""
+    if y is None:
+        count = COLUMNS[name][0]
+        return np.array([[(row + text) % 6 for text in range(count)] for row in range(6)])
+    return np.unique(y, return_inverse=True)[1] if name == "batch_triplet" else np.asarray(y)
+
+
+def test_a_loss_object_is_saved(tmp_path) -> None:
+    loss = losses.MatryoshkaLoss(losses.InBatchLoss(symmetric=True), [8, 4])
+    task = SentencePairs(BertEncoder(TINY), loss=loss, tokenizer=WORDS)
+    task.fit(_columns(2), verbose=0)
+    task.save_to_preset(tmp_path / "folder")
+    task.save(tmp_path / "task.keras")
+    for again in (
+        SentencePairs.from_preset(tmp_path / "folder"),
+        keras.saving.load_model(tmp_path / "task.keras"),
+    ):
+        assert again.vector_loss.get_config() == loss.get_config()
+        contracts.assert_same_weights(again, task)
+    assert type(load_checkpoint(tmp_path / "folder")) is SentencePairs
+
+
+@pytest.mark.parametrize(
+    ("name", "count", "y", "message"),
+    [
+        ("triplet", 2, None, "TripletLoss reads 3 columns"),
+        ("in_batch", 1, None, "InBatchLoss reads 2 columns or more"),
+        ("cosent", 2, None, "reads targets of the kind 'scores'"),
+        ("cosent", 2, [[0.5, 1.0]] * 6, "needs the shape"),
+        ("cosent", 2, ["much"] * 6, "must be numbers"),
+        ("cosent", 2, [0.5, 1.0, float("nan"), 1.0, 1.0, 1.0], "row 2 has a number"),
+        ("margin_mse", 3, [1.0] * 6, r"needs the shape \(6, 2\)"),
+        ("guided_in_batch", 2, [[1.0, 2.0]] * 6, r"needs the shape \(6, 2, size\)"),
+    ],
+)
+def test_messages_about_data(name: str, count: int, y: Any, message: str) -> None:
+    task = SentencePairs(BertEncoder(TINY), loss=name, tokenizer=WORDS)
+    with pytest.raises(ValueError, match=message):
+        task.fit(_columns(count), y, verbose=0)
