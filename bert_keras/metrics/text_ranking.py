@@ -7,6 +7,7 @@ without a relevant document counts as 0, as in trec_eval with the option -c.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from typing import cast
 
 import numpy as np
 
@@ -126,7 +127,8 @@ def _mean(
         if len(set(ranking)) < len(ranking):
             raise ValueError(f"The ranking of query {number} has a document twice.")
         if isinstance(documents, Mapping):
-            gains = {name: float(gain) for name, gain in documents.items() if gain > 0}
+            given = cast("Mapping[Hashable, float]", documents)
+            gains = {name: float(gain) for name, gain in given.items() if gain > 0}
         else:
             gains = dict.fromkeys(documents, 1.0)
         scores.append(of_query(ranking, gains) if gains else 0.0)
