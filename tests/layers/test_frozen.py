@@ -102,6 +102,7 @@ WITHOUT_WEIGHTS = {
         "RotaryAngles",
         "SentencePooling",
         "SplitChoices",
+        "SplitTexts",
     ),
     *("TokenReplacement", "TokensAt", "_Forward"),
 }

@@ -157,6 +157,7 @@ LAYERS: dict[str, tuple[Callable[[], Any], tuple[np.ndarray, ...]]] = {
     ),
     "SentencePooling": (lambda: layers.SentencePooling("max", False), (X, MASK)),
     "SplitChoices": (layers.SplitChoices, (X[:, 0, :1], TOKENS[:, None])),
+    "SplitTexts": (layers.SplitTexts, (X[:, 0], TOKENS[:, None])),
     "TokenReplacement": (layers.TokenReplacement, (TOKENS, _vectors(2, 2, 50), POSITIONS)),
     "TokensAt": (layers.TokensAt, (X, POSITIONS)),
     "TokensOf": (lambda: layers.TokensOf(_block(), True), (X, POSITIONS, MASK)),

@@ -96,7 +96,7 @@ def _axes(name: str, shape: Sequence[int | None]) -> Axes:
     open_axes = [BATCH, *[LENGTH] * (len(shape) - 1)]
     if name == features.MASK_POSITIONS:
         open_axes[1] = PREDICTIONS
-    elif name == features.CHOICE or (len(shape) == 3 and shape[1:] == (None, None)):
+    elif name in (features.CHOICE, features.MATCH) or shape[1:] == (None, None):
         open_axes[1] = TEXTS
     return tuple(size or axis for size, axis in zip(shape, open_axes, strict=True))
 

@@ -154,7 +154,7 @@ ROWS = ("batch", "length")
         (TokenClassifier, ROWS, {"tags": ("batch", "length", 2)}),
         (MaskedLM, ROWS, {"mlm": ("batch", "predictions", 50)}),
         (MultipleChoice, ("batch", "texts", "length"), {"choice": ("batch", "texts")}),
-        (SentencePairs, ("batch", 2, "length"), {"match": ("batch", 2, 8)}),
+        (SentencePairs, ("batch", "texts", "length"), {"match": ("batch", "texts", 8)}),
     ],
 )
 def test_names(make, token_ids, outputs) -> None:

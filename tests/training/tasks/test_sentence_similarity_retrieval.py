@@ -28,7 +28,7 @@ def test_examples_are_pairs_of_rows(kind, tokenizer) -> None:
     made = kind("retrieval").examples(tokenizer, _DATA, None, **options)
     x, y, _ = made.batch(0, 0)
     assert x["token_ids"].shape == (4, 2, 8)
-    assert y[MATCH].shape == (4,)
+    assert y[MATCH].shape == (4, 2)  # a number for each text
 
 
 def test_labels_are_not_read(kind, tmp_path: Path) -> None:
