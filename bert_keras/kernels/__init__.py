@@ -17,16 +17,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
 import keras
 from keras import ops
 
 from bert_keras.kernels import onnx_friendly, query_blocks
+from bert_keras.kernels.row_parts import is_recomputed, marked
 
 BACKEND = keras.backend.backend()
-_is_recomputed = ContextVar("is_recomputed", default=False)
 
 if TYPE_CHECKING:
     from bert_keras.kernels import jax_kernels, jax_recomputation, tensorflow_kernels, torch_kernels
@@ -88,20 +87,12 @@ def recomputed(function: Callable[..., Any], *, part_of_block: bool = False) -> 
             Other tensors that it uses have none.
         part_of_block: return `function` itself where computing only a part again saves no memory.
     """
-    if _is_recomputed.get() or (part_of_block and not _parts_save_memory()):
-        return function  # what is computed again anyway is not computed twice again
-
-    def marked(*inputs: Any) -> Any:
-        """Return the output of `function`."""
-        token = _is_recomputed.set(True)
-        try:
-            return function(*inputs)
-        finally:
-            _is_recomputed.reset(token)
-
+    if is_recomputed.get() or (part_of_block and not _parts_save_memory()):
+        return function
+    function = marked(function)
     if BACKEND == "tensorflow":
-        return tensorflow_kernels.recomputed(marked)
-    return jax_recomputation.recomputed(marked) if BACKEND == "jax" else keras.remat(marked)
+        return tensorflow_kernels.recomputed(function)
+    return jax_recomputation.recomputed(function) if BACKEND == "jax" else keras.remat(function)
 
 
 def after_recomputed(inner: Callable[..., Any], outer: Callable[[Any], Any], *inputs: Any) -> Any:
@@ -112,7 +103,7 @@ def after_recomputed(inner: Callable[..., Any], outer: Callable[[Any], Any], *in
         outer: dense layers with one input, which are not computed again; to a tensor or a list.
         inputs: tensors.
     """
-    if BACKEND == "torch" and not _is_recomputed.get() and _parts_save_memory():
+    if BACKEND == "torch" and not is_recomputed.get() and _parts_save_memory():
         return torch_kernels.after_recomputed(recomputed(inner), outer, *inputs)
     # Compilers leave out what no gradient reads, which is the output of `outer`.
     return recomputed(lambda *again: outer(inner(*again)), part_of_block=True)(*inputs)

@@ -137,3 +137,62 @@ def _filled(function: Callable[..., Any], size: int, arrays: Any, after: Any) ->
         )
 
     return lax.fori_loop(0, -(-rows // size), fill, empty)
+
+
+# === A batch in parts ===
+
+
+def by_parts(function: Callable[..., Any], arrays: Any) -> Any:
+    """See `row_parts.by_parts`. One program computes all parts, whatever their number."""
+    numbers = jnp.arange(len(arrays[0]))
+    program, shapes = jax.make_jaxpr(function, return_shape=True)(
+        numbers[0], *(x[0] for x in arrays)
+    )
+
+    def of_variables(variables: Any, part: Any) -> list[Any]:
+        """Return the outputs of one part, with the variables as inputs."""
+        return eval_jaxpr(program.jaxpr, variables, *part)
+
+    outputs: Any = _parts(of_variables, program.consts, (numbers, *arrays))
+    return jax.tree.unflatten(jax.tree.structure(shapes), outputs)
+
+
+@partial(jax.custom_vjp, nondiff_argnums=(0,))
+def _parts(function: Callable[..., Any], variables: Any, parts: Any) -> Any:
+    """Return the outputs of a function of variables and a part, for one part after the other."""
+    return lax.map(partial(function, variables), parts)
+
+
+def _parts_forward(function: Callable[..., Any], variables: Any, parts: Any) -> tuple[Any, Any]:
+    """Return the outputs, and the inputs for the gradient."""
+    return _parts(function, variables, parts), (variables, parts)
+
+
+def _parts_backward(function: Callable[..., Any], inputs: Any, gradients: Any) -> Any:
+    """Return the gradients of the variables, summed over the parts in float32."""
+    variables, parts = inputs
+    places = [place for place, x in enumerate(variables) if jnp.issubdtype(x.dtype, jnp.inexact)]
+    floats = [variables[place] for place in places]
+
+    def of_floats(part: Any, *values: Any) -> Any:
+        """Return the outputs of one part as a function of the variables that are floats."""
+        given = list(variables)
+        for place, value in zip(places, values, strict=True):
+            given[place] = value
+        return function(given, part)
+
+    def add(sums: Any, part_and_gradient: Any) -> tuple[Any, None]:
+        """Add the gradients of one part."""
+        part, gradient = part_and_gradient
+        found = jax.vjp(partial(of_floats, part), *floats)[1](gradient)
+        return [total + x.astype(total.dtype) for total, x in zip(sums, found, strict=True)], None
+
+    zeros = [jnp.zeros(x.shape, jnp.promote_types(x.dtype, jnp.float32)) for x in floats]
+    sums, _ = lax.scan(add, zeros, (parts, gradients))
+    of_variables: list[Any] = [None for _ in variables]  # integers have no gradient
+    for place, x, total in zip(places, floats, sums, strict=True):
+        of_variables[place] = total.astype(x.dtype)
+    return of_variables, None
+
+
+_parts.defvjp(_parts_forward, _parts_backward)

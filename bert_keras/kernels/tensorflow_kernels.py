@@ -172,6 +172,64 @@ def mapped(
     return with_gradient("mapped", output, [*blocks, *common], backward)
 
 
+def by_parts(function: Callable[..., Any], arrays: Sequence[Any]) -> list[Any]:
+    """See `row_parts.by_parts`. One loop of the graph computes all parts, whatever their number."""
+    arrays = tuple(map(tf.convert_to_tensor, arrays))
+    count = tf.shape(arrays[0])[0]
+
+    def part(number: Any) -> list[Any]:
+        """Return the number of a part and its part of each array."""
+        return [number, *(tf.gather(x, number) for x in arrays)]
+
+    def loop(step: Callable[..., Any], *values: Any) -> Any:
+        """Return the values after a step for each part."""
+        return tf.while_loop(
+            lambda number, *_: number < count,
+            lambda number, *values: (number + 1, *step(number, *values)),
+            (tf.constant(0), *values),
+            parallel_iterations=1,
+        )[1:]
+
+    def write(number: Any, *outputs: Any) -> list[Any]:
+        """Write the outputs of one part."""
+        found = function(*part(number))
+        return [array.write(number, x) for array, x in zip(outputs, found, strict=True)]
+
+    def forward() -> list[Any]:
+        """Return the outputs of all parts."""
+        first = function(*part(0))  # for dtypes and shapes; a graph leaves it out
+        empty = [tf.TensorArray(x.dtype, count, element_shape=x.shape) for x in first]
+        return [array.stack() for array in loop(write, *empty)]
+
+    if record is None:
+        return forward()  # keeps what the gradient needs
+    with record.VariableWatcher() as watcher, record.stop_recording():
+        outputs = forward()
+    variables = [variable for variable in watcher.watched_variables() if variable.trainable]
+
+    def backward(*gradients: Any) -> Sequence[Any]:
+        """Return the gradients of the variables, by computing each part again."""
+
+        def add(number: Any, *sums: Any) -> list[Any]:
+            """Add the gradients of one part, in float32."""
+            with tf.GradientTape() as tape:
+                tape.watch(variables)
+                found = function(*part(number))
+            of_part = [tf.gather(gradient, number) for gradient in gradients]
+            of_variables = tape.gradient(found, variables, of_part, _AS_ZEROS)
+            return [
+                total + tf.cast(tf.convert_to_tensor(x), total.dtype)
+                for total, x in zip(sums, of_variables, strict=True)
+            ]
+
+        sums = loop(add, *(tf.zeros(x.shape, tf.float32) for x in variables))
+        with tf.control_dependencies(sums):  # an optimizer waits for all; see `recomputed`
+            return [tf.cast(x, y.dtype) for x, y in zip(sums, variables, strict=True)]
+
+    values = [tf.convert_to_tensor(variable) for variable in variables]
+    return with_gradient("by_parts", outputs, values, backward)
+
+
 def _array_like(blocks: tf.Tensor) -> tf.TensorArray:
     """Return an empty array for tensors of the dtype and shape of each of the blocks."""
     return tf.TensorArray(blocks.dtype, blocks.shape[0], element_shape=blocks.shape[1:])

@@ -7,7 +7,9 @@ as PyTorch's own compiler does.
 
 from __future__ import annotations
 
+import ctypes
 import platform
+import sys
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -215,6 +217,17 @@ def dropped(x: Any, rate: float, seed: Any) -> Any:
     generator.manual_seed(int(seed[0] + seed[1]) & 0xFFFFFFFF)
     is_kept = (_drawn(x.numel(), generator) >= threshold - _DRAWS // 2).view(x.shape)
     return torch.where(is_kept, x, 0.0).mul_(_DRAWS / (_DRAWS - threshold))
+
+
+def release_memory(device: Any) -> None:
+    """Give memory that freed tensors on a processor had back to the system, with glibc.
+
+    Small objects that live on, such as those of a graph, keep glibc from doing so by itself.
+    """
+    if device.type == "cpu" and sys.platform == "linux":
+        trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+        if trim is not None:
+            trim(0)
 
 
 def _drawn(count: int, generator: torch.Generator) -> Any:

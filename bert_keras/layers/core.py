@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import random
-from collections.abc import Callable, Iterator, MutableMapping
+from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, ClassVar
@@ -142,7 +142,10 @@ class Dropout(FastCall, keras.layers.Dropout):
 
     def next_seed(self):
         """Return a seed for one call; None where nothing is dropped."""
-        return self.seed_generator.next() if self.rate else None
+        if not self.rate:
+            return None
+        drawn = _drawn_seeds.get()
+        return self.seed_generator.next() if drawn is None else drawn[id(self)]
 
     def call(self, inputs, training=False, seed=None):
         """Drop numbers in training.
@@ -157,6 +160,36 @@ class Dropout(FastCall, keras.layers.Dropout):
         if self.rate == 1:
             return keras.ops.zeros_like(inputs)
         return kernels.dropped(inputs, self.rate, self.next_seed() if seed is None else seed)
+
+
+# Seeds that were drawn before, by the `id` of the dropout layer; None to draw them.
+_drawn_seeds: ContextVar[Mapping[int, Any] | None] = ContextVar("_drawn_seeds", default=None)
+_PART_STRIDE = 65_537  # number of calls of a layer after which a seed of another part comes again
+
+
+def draw_seeds(model: keras.layers.Layer) -> dict[int, Any]:
+    """Draw a seed for each dropout layer anywhere in a model, for `use_seeds`."""
+    dropouts = [layer for layer in model._flatten_layers() if isinstance(layer, Dropout)]
+    return {id(layer): layer.next_seed() for layer in dropouts if layer.rate}
+
+
+@contextmanager
+def use_seeds(seeds: Mapping[int, Any], part: Any) -> Iterator[None]:
+    """Let dropout layers use seeds that were drawn before, other ones for each part of a batch.
+
+    Args:
+        seeds: seeds of `draw_seeds`.
+        part: number of the part, an int or an integer scalar.
+    """
+    values = {
+        key: seed + ops.cast([0, _PART_STRIDE], seed.dtype) * ops.cast(part, seed.dtype)
+        for key, seed in seeds.items()
+    }
+    token = _drawn_seeds.set(values)
+    try:
+        yield
+    finally:
+        _drawn_seeds.reset(token)
 
 
 def seeded_dropout(rate: float, name: str, dtype: Any) -> Dropout:

@@ -15,7 +15,9 @@ from bert_keras.data.columns import texts_of
 from bert_keras.data.sentence_similarity import group_examples
 from bert_keras.earlier_names import renamed
 from bert_keras.inference import LabelMethods
+from bert_keras.kernels.row_parts import computed_in_parts
 from bert_keras.layers import MergeChoices, SplitTexts
+from bert_keras.layers.core import draw_seeds, use_seeds
 from bert_keras.losses import (
     BatchTripletLoss,
     ContrastiveLoss,
@@ -79,6 +81,9 @@ class SentencePairs(LabelMethods, Task):
         labels: names of the labels; None for "LABEL_0", "LABEL_1" and so on.
         scale: factor of the cosines of "in_batch", before the softmax over them. Other losses have
             it as an argument of their own.
+        mini_batch_size: number of examples that training computes at a time; None for all. The loss
+            is that of the whole batch, but the activations of so many examples are in memory, and
+            each is computed twice (gradient caching; Gao et al., 2021).
         name: name of the Keras model.
         tokenizer: the tokenizer of the encoder; None for a task that takes features alone.
         vectors: more options of `sentence_encoder`, such as `dense`, whose layers are trained too,
@@ -89,7 +94,7 @@ class SentencePairs(LabelMethods, Task):
 
     Raises:
         ValueError: an unknown loss or pooling, "classification" without a number of labels, labels
-            or a scale for another loss, or a scale that is not above 0.
+            or a scale for another loss, or a scale or a `mini_batch_size` that is not above 0.
     """
 
     head_layers = (features.LABEL,)
@@ -110,6 +115,7 @@ class SentencePairs(LabelMethods, Task):
         num_classes: int | None = None,
         labels: Sequence[str] | None = None,
         scale: float = _SCALE,
+        mini_batch_size: int | None = None,
         name: str = "sentence_pairs",
         **vectors: Any,
     ):
@@ -125,9 +131,16 @@ class SentencePairs(LabelMethods, Task):
                 "`scale` is for loss='in_batch'. Pass a loss object with its own scale, such as "
                 f"losses.CosentLoss(scale={scale}). Received: {loss=}, {scale=}"
             )
+        if mini_batch_size is not None and mini_batch_size < 1:
+            raise ValueError(
+                "`mini_batch_size` must be None or a whole number of at least 1. "
+                f"Received: {mini_batch_size=}"
+            )
         sentence_encoder = SentenceEncoder(encoder, pooling=pooling, normalize=normalize, **vectors)
         saved: Any = keras.saving.serialize_keras_object(loss)  # a name stays as it is
         options: dict[str, Any] = {"loss": saved, "scale": scale}
+        if mini_batch_size is not None:
+            options["mini_batch_size"] = int(mini_batch_size)
         options |= sentence_encoder.options
         # === Layers ===
         head = None
@@ -166,6 +179,32 @@ class SentencePairs(LabelMethods, Task):
         self.head = head
         if head is not None:
             self.task_name = "pair_classification"
+
+    def call(self, inputs: Any, training: bool | None = None, mask: Any = None, **kwargs: Any):
+        """Keras: compute the outputs by name; in training for `mini_batch_size` examples at a time.
+
+        Args:
+            inputs: tensors by name, [batch, texts, length].
+            training: whether dropout is active.
+            mask: as in Keras.
+            kwargs: as in Keras.
+        """
+        size = self.options.get("mini_batch_size")
+        if not training or size is None:
+            return super().call(inputs, training, mask, **kwargs)
+        names = list(self.input)
+        given = self._input_keys.select(inputs) if self._input_keys is not None else inputs
+        seeds = draw_seeds(self)
+
+        def of_part(number: Any, *values: Any) -> list[Any]:
+            """Return the outputs for some examples."""
+            part = dict(zip(names, values, strict=True))
+            with use_seeds(seeds, number):
+                outputs = super(SentencePairs, self).call(part, True)
+            return [outputs[name] for name in self.output]
+
+        outputs = computed_in_parts(of_part, [given[name] for name in names], size)
+        return dict(zip(self.output, outputs, strict=True))
 
     @classmethod
     def head_layers_for(cls, options: Mapping[str, Any]) -> tuple[str, ...]:

@@ -16,10 +16,12 @@ from bert_keras import (
     load_checkpoint,
     losses,
 )
+from bert_keras.models import sentence_pairs
 from bert_keras.models.sentence_pairs import NAMED
 from bert_keras.tokenizers import Tokenizer
 from tests import contracts
 from tests.contracts import TINY, numpy
+from tests.gradients import step_of
 
 OPTIONS: dict[str, dict[str, Any]] = {
     "similarity": {"pooling": "cls"},
@@ -245,3 +247,62 @@ def test_messages_about_data(name: str, count: int, y: Any, message: str) -> Non
     task = SentencePairs(BertEncoder(TINY), loss=name, tokenizer=WORDS)
     with pytest.raises(ValueError, match=message):
         task.fit(_columns(count), y, verbose=0)
+
+
+# === Some examples at a time ===
+
+
+def _plainly(function: Any, arrays: Any, size: int) -> list[Any]:
+    """Compute parts one after the other, and keep everything for the gradient."""
+    parts = [
+        function(number, *(x[start : start + size] for x in arrays))
+        for number, start in enumerate(range(0, len(arrays[0]), size))
+    ]
+    return [keras.ops.concatenate(outputs) for outputs in zip(*parts, strict=True)]
+
+
+def _step(loss: Any, mini_batch_size: int | None, dropout: float = 0.0) -> Any:
+    """Return the logs and gradients of a step of six examples, from the same weights and seeds."""
+    keras.utils.set_random_seed(0)
+    config = TINY.replace(dropout=dropout, attention_dropout=dropout)
+    task = SentencePairs(
+        BertEncoder(config), loss=loss, tokenizer=WORDS, mini_batch_size=mini_batch_size
+    )
+    count = 2 if task.vector_loss is None else max(2, task.vector_loss.least_texts)
+    y = [0.1, 0.9, 0.4, 0.6, 0.0, 1.0] if loss in ("similarity", "cosent") else None
+    batch: Any = task.examples_of(_columns(count), y, max_length=16, batch_size=6, seed=None)
+    logs, found = step_of(task, (*batch.batch_of(0, np.arange(6)), None)[:3])
+    return logs["loss"], {path.partition("/")[2]: each for path, each in found.items()}
+
+
+@pytest.mark.parametrize("loss", ["in_batch", "cosent", "triplet", "similarity"])
+@pytest.mark.parametrize("size", [2, 4])
+def test_parts_of_a_batch_train_as_the_whole(loss: str, size: int) -> None:
+    expected, gradients = _step(loss, None)
+    found, gradients_in_parts = _step(loss, size)
+    np.testing.assert_allclose(found, expected, rtol=1e-5)
+    for path, gradient in gradients.items():
+        scale = max(1.0, float(np.abs(gradient).max()))
+        np.testing.assert_allclose(gradients_in_parts[path], gradient, atol=1e-5 * scale)
+
+
+@pytest.mark.skipif(
+    keras.backend.backend() == "tensorflow", reason="the backend tensorflow has no plain loop here"
+)
+def test_parts_drop_the_same_numbers_for_the_gradient(monkeypatch: pytest.MonkeyPatch) -> None:
+    found, gradients_in_parts = _step("in_batch", 3, dropout=0.3)
+    monkeypatch.setattr(sentence_pairs, "computed_in_parts", _plainly)
+    expected, gradients = _step("in_batch", 3, dropout=0.3)
+    np.testing.assert_allclose(found, expected, rtol=1e-5)
+    assert found != _step("in_batch", 2, dropout=0.3)[0]  # parts draw numbers of their own
+    for path, gradient in gradients.items():
+        np.testing.assert_allclose(gradients_in_parts[path], gradient, rtol=1e-4, atol=1e-5)
+
+
+def test_the_size_of_a_part_is_saved(tmp_path) -> None:
+    task = SentencePairs(BertEncoder(TINY), tokenizer=WORDS, mini_batch_size=2)
+    task.fit(_columns(2), verbose=0)
+    task.save_to_preset(tmp_path)
+    assert SentencePairs.from_preset(tmp_path).options["mini_batch_size"] == 2
+    with pytest.raises(ValueError, match="mini_batch_size"):
+        SentencePairs(BertEncoder(TINY), mini_batch_size=0)
