@@ -6,12 +6,13 @@ import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import ClassVar, Generic, Protocol, TypeVar
+from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 import numpy as np
 
-# Inputs, labels and sample weights, each by name.
-Batch = tuple[dict[str, np.ndarray], dict[str, np.ndarray], dict[str, np.ndarray]]
+# Inputs, labels and sample weights, each by name. An input is an array, or a tuple of arrays for
+# texts that are padded apart (`SupervisedExamples`).
+Batch = tuple[dict[str, Any], dict[str, np.ndarray], dict[str, np.ndarray]]
 Plan = TypeVar("Plan")
 
 

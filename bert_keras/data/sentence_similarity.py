@@ -106,7 +106,9 @@ def group_examples(
 ) -> SupervisedExamples:
     """Encode examples of several texts as batches for a `SentencePairs` with a loss of vectors.
 
-    The inputs of a batch are int32 [B, texts, T]. The targets are {"match": array}, by kind:
+    The inputs of a batch are int32 [B, texts, T]. Where texts differ much in length, as questions
+    and paragraphs, they are tuples of int32 [B, 1, T], one for each text, with lengths of their
+    own. The targets are {"match": array}, by kind:
         "none": int32 [B, texts], a number for each text, the same for equal texts.
         "scores": float32 [B].
         "classes": int32 [B], numbers of the classes in the order of their names.
@@ -149,7 +151,7 @@ def group_examples(
     else:
         values = _group_targets(y, targets, count, len(columns))
     rows = encode_apart(tokenizer, *columns, max_length=max_length)
-    options |= {"group": len(columns), "max_length": max_length}
+    options |= {"group": len(columns), "max_length": max_length, "apart": True}
     return SupervisedExamples(rows, {MATCH: values}, **options)
 
 

@@ -75,6 +75,10 @@ def length_multiple() -> int:
     return _LENGTH_MULTIPLES.get(backend, _LENGTH_MULTIPLE_ELSEWHERE)
 
 
+# Rows of an example are padded apart where that leaves less than this share of the tokens.
+_APART = 0.85
+
+
 class SupervisedExamples(BaseExamples[list[np.ndarray]]):
     """Labelled examples in batches of similar length. Safe to read from several threads.
 
@@ -101,6 +105,8 @@ class SupervisedExamples(BaseExamples[list[np.ndarray]]):
         window: number of batches whose examples are sorted by length together. A larger window has
             less padding and batches of more similar texts.
         seed: seed of the order, 0 <= seed < 2**64. None keeps the order of the rows.
+        apart: pad each row of a group to the longest row at its place in the batch, where that
+            saves much padding. Then each input is a tuple of arrays [B, 1, T], one for each place.
 
     Attributes:
         rows: the encoded texts. `rows.num_cut` is the number of texts that were cut.
@@ -127,6 +133,7 @@ class SupervisedExamples(BaseExamples[list[np.ndarray]]):
         max_length: int | None = None,
         window: int = 50,
         seed: int | None = 0,
+        apart: bool = False,
     ):
         super().__init__(batch_size=batch_size, seed=seed)
         for name, value in {"multiple_of": multiple_of, "window": window}.items():
@@ -161,8 +168,11 @@ class SupervisedExamples(BaseExamples[list[np.ndarray]]):
                 f"Received: {wrong_sizes or dict(sizes)} for {len(rows)} rows "
                 f"in groups of {group or 1}, {len(rows.token_ids)} tokens."
             )
-        lengths = rows.lengths.reshape(self.num_examples, -1).max(axis=1)
-        self.lengths: np.ndarray = lengths
+        each = rows.lengths.reshape(self.num_examples, -1)
+        self.lengths: np.ndarray = each.max(axis=1)
+        self.apart = (
+            apart and each.mean(axis=0).sum() < _APART * each.shape[1] * self.lengths.mean()
+        )
 
     def __len__(self) -> int:
         return self.num_examples
@@ -298,7 +308,7 @@ class SupervisedExamples(BaseExamples[list[np.ndarray]]):
 
         Returns:
             x: token_ids, segment_ids (if the model has that input) and padding_mask, int32 [B, T],
-                or [B, choices, T] with `group`.
+                or [B, choices, T] with `group`; apart, tuples of arrays [B, 1, T].
             y: labels [B, ...]; token labels [B, T].
             sample_weight: float32 [B]; for token labels [B, T], 0 for padding.
         """
@@ -306,8 +316,8 @@ class SupervisedExamples(BaseExamples[list[np.ndarray]]):
         numbers = examples
         if self.group:
             numbers = examples[:, None] * self.group + np.arange(self.group)
-        width = self._width(examples)
-        x = self.rows.inputs(numbers, width)
+        width = self._width(self.lengths[examples])
+        x = self._apart(numbers) if self.apart else self.rows.inputs(numbers, width)
         if not self.segments:
             del x[SEGMENT_IDS]
         y = {name: values[examples] for name, values in self._labels.items()}
@@ -320,17 +330,27 @@ class SupervisedExamples(BaseExamples[list[np.ndarray]]):
             weights[name] = self.rows.gather(counts, numbers, width)
         return x, y, weights
 
-    def _width(self, examples: np.ndarray) -> int:
-        """Return the length of the padded rows of a batch."""
-        longest = int(self.lengths[examples].max())
+    def _apart(self, numbers: np.ndarray) -> dict[str, Any]:
+        """Return the inputs of rows [B, group], a tuple of arrays [B, 1, T], one for each place."""
+        places = [place[:, None] for place in numbers.T]
+        inputs = [
+            self.rows.inputs(place, self._width(self.rows.lengths[place])) for place in places
+        ]
+        return {name: tuple(arrays[name] for arrays in inputs) for name in inputs[0]}
+
+    def _width(self, lengths: np.ndarray) -> int:
+        """Return the length of padded rows of some lengths."""
+        longest = int(lengths.max())
         width = -(-longest // self.multiple_of) * self.multiple_of
         return width if self.max_length is None else max(longest, min(width, self.max_length))
 
     def _tokens_and_places(self, epoch: int, batches: int) -> tuple[int, int]:
         tokens = places = 0
         for numbers in self.plan(epoch)[:batches]:
-            places += self._width(numbers) * len(numbers) * (self.group or 1)
-            tokens += int(self.rows.lengths.reshape(self.num_examples, -1)[numbers].sum())
+            lengths = self.rows.lengths.reshape(self.num_examples, -1)[numbers]
+            columns = lengths.T if self.apart else [lengths.max(axis=1)] * (self.group or 1)
+            places += sum(self._width(column) for column in columns) * len(numbers)
+            tokens += int(lengths.sum())
         return tokens, places
 
 

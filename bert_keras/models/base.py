@@ -128,7 +128,12 @@ class DirectModel(Sharing, keras.Model):
 
     Only the call of the model itself takes Keras's full path, with casts and masks. Its layers skip
     that path where they do not need it, which is quicker; see `layers.core.FastCall`.
+
+    Attributes:
+        takes_texts_apart: whether an input may be a tuple of arrays, one for each text.
     """
+
+    takes_texts_apart: bool = False
 
     fit = _in_own_order(_checked(keras.Model.fit))
     evaluate = _checked(keras.Model.evaluate)
@@ -248,7 +253,8 @@ class DirectModel(Sharing, keras.Model):
         inputs: Any = self.input
         if not isinstance(inputs, Mapping):
             return None
-        return InputKeys({name: len(tensor.shape) for name, tensor in inputs.items()}, self.name)
+        ranks = {name: len(tensor.shape) for name, tensor in inputs.items()}
+        return InputKeys(ranks, self.name, apart=self.takes_texts_apart)
 
     @functools.cached_property
     def _value_checks(self) -> ValueChecks:

@@ -21,16 +21,17 @@ _LAST_AXES = {features.MASK_POSITIONS: "predictions", features.FIRST_POSITIONS: 
 class InputKeys:
     """The names and ranks of the inputs of one model.
 
-    Keras flattens a dictionary in the order of its sorted keys and pairs the values with the
-    inputs by place. An additional key would shift all later inputs, so it must not reach Keras.
+    Keras flattens a dictionary in the order of its sorted keys and pairs values and inputs by
+    place. An additional key would shift all later inputs, so it must not reach Keras.
 
     Args:
         ranks: number of axes of each input, by name: 2 for [batch, length].
         model: the model's name, for messages.
+        apart: whether an input may be a tuple of arrays, one for each text of an example.
     """
 
-    def __init__(self, ranks: Mapping[str, int], model: str):
-        self._ranks, self._model = dict(ranks), model
+    def __init__(self, ranks: Mapping[str, int], model: str, *, apart: bool = False):
+        self._ranks, self._model, self._apart = dict(ranks), model, apart
 
     def select(self, batch: Any) -> dict[str, Any]:
         """Return the inputs of the model from a batch, under the model's names.
@@ -52,13 +53,15 @@ class InputKeys:
                 f"Model {self._model!r} takes a dictionary with the keys {_listed(self._ranks)}. "
                 f"{hint * is_text(batch)}Received: {_described(batch)}"
             )
-        selected = batch if batch.keys() == self._ranks.keys() else self._renamed(batch)
+        selected = dict(batch if batch.keys() == self._ranks.keys() else self._renamed(batch))
         for name, rank in self._ranks.items():
-            value = selected.get(name)
-            shape = getattr(value, "shape", None)
-            if shape is None or not _has_rank(shape, rank):
-                raise ValueError(self._explain(name, value, batch))
-        return dict(selected)
+            value: Any = selected.get(name)
+            if self._apart and isinstance(value, list):
+                value = selected[name] = tuple(value)  # PyTorch's loaders make lists
+            for part in value if self._apart and isinstance(value, tuple) else (value,):
+                if not _has_rank(getattr(part, "shape", ()), rank):  # () for what has no shape
+                    raise ValueError(self._explain(name, part, batch))
+        return selected
 
     def find(self, batch: Any) -> dict[str, Any]:
         """Return the inputs of this model in a batch for another model, under this model's names.
@@ -144,7 +147,7 @@ class DataChecks:
     """Checks of the data of one call of `fit`, `evaluate` or `predict`.
 
     Args:
-        select: returns the inputs of a model from a batch, under the model's names.
+        select: returns the inputs of a model from a batch, by the model's names.
         values: the ranges of ids, lengths and labels that the model can read.
         keeps_keys: True to return each batch with its own keys, for a model with more inputs.
 
@@ -241,25 +244,23 @@ class DataChecks:
         """
         import tensorflow as tf
 
+        def same(value: Any) -> Any:
+            """Return a value; a tensor of TensorFlow as another one, which waits for the check."""
+            return tf.identity(value) if isinstance(value, tf.Tensor) else value
+
         def check(*elements: Any) -> Any:
             """Return the elements of a batch, with the check in their graph."""
-            x, *rest = elements
-            if isinstance(x, tuple):  # `map` passes an element ((x, y),) as one tuple
-                x, *rest = x
+            x, *rest = elements[0] if isinstance(elements[0], tuple) else elements  # ((x, y),)
             y = rest[0] if rest else None
             selected = self._select(x)
             limits = self._values.limits(selected, y, _dynamic_size)
             failures = [_fails(limit) for limit in limits if _is_dense_number(limit.values)]
             x = x if self._keeps_keys else selected
             if failures:
-                inputs = {name: value for name, value in x.items() if isinstance(value, tf.Tensor)}
-                is_valid = tf.cond(
-                    tf.reduce_any(tf.stack(failures)),
-                    lambda: self._raised_in_python(inputs, y),
-                    lambda: tf.constant(True),
-                )
+                is_bad, passed = tf.reduce_any(tf.stack(failures)), tf.constant(True)
+                is_valid = tf.cond(is_bad, lambda: self._raised_in_python(x, y), lambda: passed)
                 with tf.control_dependencies([is_valid]):
-                    x = {**x, **{name: tf.identity(value) for name, value in inputs.items()}}
+                    x = tf.nest.map_structure(same, x)
             return (x, *rest) if rest else x
 
         return dataset.map(tf.autograph.experimental.do_not_convert(check))
@@ -293,11 +294,9 @@ class MappedDataset(keras.utils.PyDataset):
         super().__init__()
         self._dataset, self._function = dataset, function
 
-    # Properties, because a dataset may change these values while Keras reads from it.
-
     @property
     def workers(self) -> int:
-        """Number of workers of the dataset."""
+        """Number of workers of the dataset, which may change while Keras reads, as the others."""
         return self._dataset.workers
 
     @property
@@ -363,9 +362,10 @@ def _is_dense_number(values: Any) -> bool:
     """Return whether values are an int or a dense TensorFlow tensor of numbers."""
     import tensorflow as tf
 
-    if isinstance(values, int):
-        return True
-    return isinstance(values, tf.Tensor) and (values.dtype.is_floating or values.dtype.is_integer)
+    is_tensor = isinstance(values, tf.Tensor)
+    return isinstance(values, int) or (
+        is_tensor and (values.dtype.is_floating or values.dtype.is_integer)
+    )
 
 
 def _fails(limit: Limit) -> Any:

@@ -59,7 +59,8 @@ class SentencePairs(LabelMethods, Task):
 
     After the training save `sentence_encoder`, a `SentenceEncoder` with the same weights.
 
-    Inputs: the encoder's, with an axis for the texts: int32 [batch, texts, length].
+    Inputs: the encoder's, with an axis for the texts: int32 [batch, texts, length]. For losses of
+    vectors also tuples of int32 [batch, 1, length], one for each text, whose lengths may differ.
     Output, by loss:
 
     - "similarity": {"similarity": the cosine of the two vectors, float32 [batch, 1]}.
@@ -174,6 +175,9 @@ class SentencePairs(LabelMethods, Task):
                 outputs = {features.LABEL: head(joined)}
         super().__init__(encoder, inputs, outputs, options=options, name=name, tokenizer=tokenizer)
         self.vector_loss = vector_loss
+        self.takes_texts_apart = vector_loss is not None
+        if self.takes_texts_apart:
+            self.input_spec = None  # Keras would refuse tuples; `InputKeys` checks the shapes
         self.sentence_encoder = sentence_encoder
         self.attach_to_parts()
         self.head = head
@@ -184,27 +188,36 @@ class SentencePairs(LabelMethods, Task):
         """Keras: compute the outputs by name; in training for `mini_batch_size` examples at a time.
 
         Args:
-            inputs: tensors by name, [batch, texts, length].
+            inputs: tensors by name, [batch, texts, length]; or tuples of tensors [batch, 1,
+                length], one for each text, whose lengths may differ.
             training: whether dropout is active.
             mask: as in Keras.
             kwargs: as in Keras.
         """
+        given: Any = inputs if self._input_keys is None else self._input_keys.select(inputs)
         size = self.options.get("mini_batch_size")
         if not training or size is None:
-            return super().call(inputs, training, mask, **kwargs)
-        names = list(self.input)
-        given = self._input_keys.select(inputs) if self._input_keys is not None else inputs
+            return self._outputs_of(given, training, mask=mask, **kwargs)
         seeds = draw_seeds(self)
 
         def of_part(number: Any, *values: Any) -> list[Any]:
             """Return the outputs for some examples."""
-            part = dict(zip(names, values, strict=True))
+            part = keras.tree.pack_sequence_as(given, values)
             with use_seeds(seeds, number):
-                outputs = super(SentencePairs, self).call(part, True)
+                outputs = self._outputs_of(part, training)
             return [outputs[name] for name in self.output]
 
-        outputs = computed_in_parts(of_part, [given[name] for name in names], size)
+        outputs = computed_in_parts(of_part, keras.tree.flatten(given), size)
         return dict(zip(self.output, outputs, strict=True))
+
+    def _outputs_of(self, inputs: dict[str, Any], training: bool | None, **options: Any) -> Any:
+        """Return the outputs by name for all texts at once, or for one text after the other."""
+        tokens = inputs[features.TOKEN_IDS]
+        if not isinstance(tokens, tuple):
+            return super().call(inputs, training, **options)
+        columns = [{name: x[text] for name, x in inputs.items()} for text in range(len(tokens))]
+        vectors = [super(SentencePairs, self).call(x, training)[features.MATCH] for x in columns]
+        return {features.MATCH: ops.concatenate(vectors, axis=1)}
 
     @classmethod
     def head_layers_for(cls, options: Mapping[str, Any]) -> tuple[str, ...]:

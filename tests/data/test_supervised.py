@@ -167,6 +167,25 @@ def test_choices_have_an_axis_of_their_own() -> None:
     assert source.statistics()["padding_share"] == pytest.approx(1 - tokens / places)
 
 
+def test_rows_of_different_lengths_are_padded_apart() -> None:
+    rows = rows_of([2, 30, 3, 25, 1, 28])  # short and long in turn
+    options: dict[str, Any] = {"group": 2, "batch_size": 3, "seed": None, "multiple_of": 4}
+    together = SupervisedExamples(rows, {"label": np.arange(3)}, **options)
+    apart = SupervisedExamples(rows, {"label": np.arange(3)}, apart=True, **options)
+    x, y, _ = apart.batch(0, 0)
+    whole, same_y, _ = together.batch(0, 0)
+    np.testing.assert_array_equal(y["label"], same_y["label"])
+    for name, (short, long) in x.items():
+        assert (short.shape, long.shape) == ((3, 1, 4), (3, 1, 32))
+        np.testing.assert_array_equal(short[:, 0], whole[name][:, 0, :4])
+        np.testing.assert_array_equal(long[:, 0], whole[name][:, 1])
+    assert apart.statistics()["padding_share"] == 1 - 89 / (3 * 36)
+    assert together.statistics()["padding_share"] == 1 - 89 / (3 * 64)
+    # Rows of similar length are padded together.
+    alike = SupervisedExamples(rows_of([9, 10] * 3), {"label": np.arange(3)}, apart=True, **options)
+    assert alike.batch(0, 0)[0]["token_ids"].shape == (3, 2, 12)
+
+
 def test_groups_of_one_keep_their_axis() -> None:
     x, _, _ = examples(5, group=1).batch(0, 0)
     assert x["token_ids"].ndim == 3

@@ -16,6 +16,7 @@ from bert_keras import (
     load_checkpoint,
     losses,
 )
+from bert_keras.data import supervised
 from bert_keras.models import sentence_pairs
 from bert_keras.models.sentence_pairs import NAMED
 from bert_keras.tokenizers import Tokenizer
@@ -247,6 +248,49 @@ def test_messages_about_data(name: str, count: int, y: Any, message: str) -> Non
     task = SentencePairs(BertEncoder(TINY), loss=name, tokenizer=WORDS)
     with pytest.raises(ValueError, match=message):
         task.fit(_columns(count), y, verbose=0)
+
+
+# === Texts of different lengths ===
+
+
+@pytest.mark.parametrize("mini_batch_size", [None, 2])
+def test_texts_that_are_padded_apart_train_as_padded_together(
+    mini_batch_size: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Short questions and long answers have arrays of their own."""
+    x = TEXTS, [" ".join([text] * 4) for text in TEXTS]
+
+    def trained() -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+        """Return the history of a training and the weights."""
+        keras.utils.set_random_seed(0)
+        config = TINY.replace(dropout=0.0, attention_dropout=0.0)
+        task = SentencePairs(BertEncoder(config), tokenizer=WORDS, mini_batch_size=mini_batch_size)
+        task.compile(keras.optimizers.SGD(0.01), **task.loss_and_metrics())
+        history = task.fit(x, batch_size=3, validation_data=(x, None), verbose=0).history
+        return history, contracts.weights(task)
+
+    history, found = trained()
+    monkeypatch.setattr(supervised, "_APART", 0.0)
+    expected, weights = trained()
+    for name, values in expected.items():
+        if name.endswith("loss"):
+            np.testing.assert_allclose(history[name], values, rtol=1e-5)
+    for array, same in zip(found.values(), weights.values(), strict=True):
+        np.testing.assert_allclose(array, same, atol=1e-5)
+
+
+def test_ids_of_texts_that_are_padded_apart_are_checked() -> None:
+    task = SentencePairs(BertEncoder(TINY))
+    task.compile(keras.optimizers.SGD(0.01), **task.loss_and_metrics())
+    ids = np.ones((2, 1, 3), np.int32), np.full((2, 1, 5), TINY.vocab_size, np.int32)
+    x = {name: tuple(np.ones_like(each) for each in ids) for name in task.input}
+    y = np.arange(4).reshape(2, 2)
+    with pytest.raises(ValueError, match="token table has"):
+        task.train_on_batch({**x, "token_ids": ids}, y)
+    other = SentencePairs(BertEncoder(TINY), loss="similarity")
+    other.compile(keras.optimizers.SGD(0.01), **other.loss_and_metrics())
+    with pytest.raises(ValueError, match="must be an array"):
+        other.train_on_batch(x, y[:, 0])
 
 
 # === Some examples at a time ===
