@@ -25,6 +25,8 @@ from bert_keras.tokenizers.graph_pipeline import is_word_piece, require_graph
 from bert_keras.tokenizers.wordpiece import require_word_piece
 
 PREPROCESSOR, ENCODER = "preprocessor", "encoder"  # the two SavedModels of `tf_hub`
+# Options that are no sizes; all others must be whole numbers.
+_NO_SIZES = "null_threshold", "threshold", "prompt", "prompt_name", "long_texts", "aggregation"
 _USUAL = 128  # tokens, the default of TensorFlow Hub's preprocessors
 
 
@@ -175,9 +177,13 @@ def _check(predictor: Predictor, *, ids_only: bool) -> None:
     require_pairs(predictor)
     if task.fills_masks:
         check_top_k(options.get("top_k", 1), tokenizer)
+    if options.get("aggregation") is not None:
+        raise ValueError(
+            "A SavedModel finds entities by words. Leave the option `aggregation` out. "
+            f"Received: aggregation={options['aggregation']!r}"
+        )
     for name, value in options.items():
-        is_other = name in ("null_threshold", "threshold", "prompt", "prompt_name", "long_texts")
-        if not is_other and (not isinstance(value, Integral) or value < 1):
+        if name not in _NO_SIZES and (not isinstance(value, Integral) or value < 1):
             raise ValueError(f"`{name}` must be a whole number from 1. Received: {name}={value}")
     accepted = inspect.signature(predictor.prediction_method()).parameters
     if "max_question" in accepted:

@@ -14,7 +14,7 @@ from bert_keras.inference.base import (
 from bert_keras.inference.batching import Runner
 from bert_keras.inference.fill_mask import MaskMethods, PairMethods, check_top_k
 from bert_keras.inference.multiple_choice import ChoiceMethods
-from bert_keras.inference.question_answering import AnswerMethods
+from bert_keras.inference.question_answering import AnswerMethods, RankedAnswer
 from bert_keras.inference.sentence_similarity import VectorMethods, prompt_length
 from bert_keras.inference.text_classification import LabelMethods
 from bert_keras.inference.text_ranking import RankingMethods
@@ -33,6 +33,7 @@ __all__ = [
     "MaskMethods",
     "PairMethods",
     "Ranked",
+    "RankedAnswer",
     "RankingMethods",
     "Runner",
     "TagMethods",

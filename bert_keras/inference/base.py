@@ -267,7 +267,7 @@ class Entity:
         text: the entity's part of the text, text[start:end].
         start: index of its first character.
         end: index after its last character.
-        score: mean probability of the tags of its words.
+        score: mean probability of the tags of its words or tokens.
     """
 
     label: str

@@ -1,6 +1,7 @@
 """Extractive question answering: the best span of a context (Devlin et al., 2019, §4.2, §4.3).
 
-A long context is read in several overlapping windows, each in a row of its own.
+A long context is read in several overlapping windows, each in a row of its own. Answers from
+several contexts are compared by their logits, as answers from several windows are.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from bert_keras import features
+from bert_keras.data.columns import texts_of
 from bert_keras.data.examples import Question
 from bert_keras.data.model_inputs import EncodedTexts
 from bert_keras.data.question_answering import question_rows
@@ -20,6 +22,7 @@ from bert_keras.inference.base import Answer, TextMethods, one_or_many
 from bert_keras.inference.batching import Runner, check_texts, softmax
 
 _STRIDE, MAX_QUESTION = 128, 64  # pieces
+_N_BEST = 20  # spans of a window
 
 
 def answers(
@@ -41,14 +44,41 @@ def answers(
             "Every question needs one context. Pass columns of the same length. "
             f"Received: {len(questions)} questions, {len(contexts)} contexts"
         )
-    limits = {"max_pieces": max_pieces, "n_best": n_best, "top_k": 1 if top_k is None else top_k}
-    for name, value in limits.items():
-        if value < 1:
+    _check_counts(max_pieces=max_pieces, n_best=n_best, top_k=top_k)
+    sizes = {"stride": stride, "max_question": max_question, "max_pieces": max_pieces}
+    found = _candidates(runner, questions, contexts, n_best=n_best, **sizes)
+    ranked = [
+        ranked_answers(context, *each, n_best=n_best, null_threshold=null_threshold)
+        for context, each in zip(contexts, found, strict=True)
+    ]
+    return [row[0] if top_k is None else row[:top_k] for row in ranked]
+
+
+def _check_counts(**counts: int | None) -> None:
+    """Raise `ValueError` if a number is below 1. None stands for no number."""
+    for name, value in counts.items():
+        if value is not None and value < 1:
             raise ValueError(f"`{name}` must be at least 1. Received: {name}={value}")
+
+
+def _candidates(
+    runner: Runner,
+    questions: Sequence[str],
+    contexts: Sequence[str],
+    *,
+    stride: int,
+    max_question: int,
+    max_pieces: int,
+    n_best: int,
+) -> list[_Candidates]:
+    """Return for each question the pieces of its context, its best spans and its null logit.
+
+    The spans are the `n_best` best of each window. The span from [CLS] to [CLS] means "no answer";
+    the null logit is the lowest one of all windows.
+    """
     rows, windows, pieces = _rows(runner, questions, contexts, stride, max_question)
     spans: list[list[Span]] = [[] for _ in questions]
-    # The span from [CLS] to [CLS] means "no answer"; the lowest logit of all windows counts.
-    no_answer_logits = [float("inf")] * len(questions)
+    null_logits = [float("inf")] * len(questions)
     for batch, outputs in runner.run(rows):
         for row, index in enumerate(batch):
             window = windows[index]
@@ -56,20 +86,9 @@ def answers(
             spans[window.source] += best_spans(
                 window, start, end, n_best=n_best, max_pieces=max_pieces
             )
-            no_answer = float(start[0]) + float(end[0])
-            no_answer_logits[window.source] = min(no_answer_logits[window.source], no_answer)
-    ranked = [
-        ranked_answers(
-            context,
-            pieces[number],
-            spans[number],
-            no_answer_logits[number],
-            n_best=n_best,
-            null_threshold=null_threshold,
-        )
-        for number, context in enumerate(contexts)
-    ]
-    return [row[0] if top_k is None else row[:top_k] for row in ranked]
+            null_logit = float(start[0]) + float(end[0])
+            null_logits[window.source] = min(null_logits[window.source], null_logit)
+    return list(zip(pieces, spans, null_logits, strict=True))
 
 
 def _rows(
@@ -123,6 +142,9 @@ class Span:
     first: int
     last: int
     logit: float
+
+
+_Candidates = tuple[Pieces, Sequence[Span], float]  # of a context; the last is its null logit
 
 
 def best_spans(
@@ -179,6 +201,55 @@ def ranked_answers(
         null_threshold: begin with no answer if its logit exceeds that of the best span by more than
             this. None leaves it out, if there is a span.
     """
+    ranked = _ranked([context], [(pieces, spans, null_logit)], n_best, null_threshold)
+    return [Answer(a.text, a.start, a.end, a.score, a.null_score) for a in ranked]
+
+
+@dataclass(frozen=True, slots=True)
+class RankedAnswer(Answer):
+    """An answer that was found in one of several contexts.
+
+    Attributes:
+        index: index of its context; None for no answer.
+    """
+
+    index: int | None
+
+
+def _ranked(
+    contexts: Sequence[str],
+    candidates: Sequence[_Candidates],
+    n_best: int,
+    null_threshold: float | None,
+) -> list[RankedAnswer]:
+    """Return the `n_best` best answers from each context, the best of all first.
+
+    Their probabilities, and that of no answer, are one softmax of the logits.
+    """
+    best = [
+        (logit, index, place)
+        for index, (pieces, spans, _) in enumerate(candidates)
+        for place, logit in _best_places(pieces, spans, n_best).items()
+    ]
+    if not best:
+        return [RankedAnswer("", 0, 0, 1.0, float("inf"), None)]
+    best.sort(key=lambda candidate: -candidate[0])
+    null_logit = min(logit for _, _, logit in candidates)
+    shares = softmax(np.array([*(logit for logit, _, _ in best), null_logit])).tolist()
+    null_score = null_logit - best[0][0]
+    ranked = [
+        RankedAnswer(contexts[index][start:end], start, end, share, null_score, index)
+        for (_, index, (start, end)), share in zip(best, shares[:-1], strict=True)
+    ]
+    if null_threshold is not None and null_score > null_threshold:
+        return [RankedAnswer("", 0, 0, shares[-1], null_score, None), *ranked]
+    return ranked
+
+
+def _best_places(
+    pieces: Pieces, spans: Sequence[Span], n_best: int
+) -> dict[tuple[int, int], float]:
+    """Return (start, end) in characters -> logit of the best different spans, the best first."""
     best: dict[tuple[int, int], float] = {}
     for span in sorted(spans, key=lambda span: (-span.logit, span.first, span.last)):
         place = int(pieces.starts[span.first]), int(pieces.ends[span.last])
@@ -186,17 +257,7 @@ def ranked_answers(
             best.setdefault(place, span.logit)
         if len(best) == n_best:
             break
-    shares = softmax(np.array([*best.values(), null_logit]))
-    if not best:
-        return [Answer("", 0, 0, 1.0, float("inf"))]
-    null_score = null_logit - next(iter(best.values()))
-    ranked = [
-        Answer(context[start:end], start, end, float(share), null_score)
-        for (start, end), share in zip(best, shares[:-1], strict=True)
-    ]
-    if null_threshold is not None and null_score > null_threshold:
-        return [Answer("", 0, 0, float(shares[-1]), null_score), *ranked]
-    return ranked
+    return best
 
 
 class AnswerMethods(TextMethods):
@@ -212,7 +273,7 @@ class AnswerMethods(TextMethods):
         stride: int = _STRIDE,
         max_question: int = MAX_QUESTION,
         max_pieces: int = 30,
-        n_best: int = 20,
+        n_best: int = _N_BEST,
         top_k: int | None = None,
     ) -> Any:
         """Return the answer to each question: a span of its context, or no answer.
@@ -255,3 +316,56 @@ class AnswerMethods(TextMethods):
             n_best=n_best,
             top_k=top_k,
         )
+
+    def rank_answers(
+        self,
+        question: str,
+        contexts: Sequence[str],
+        *,
+        per_context: int = 1,
+        top_k: int | None = None,
+        null_threshold: float | None = None,
+        stride: int = _STRIDE,
+        max_question: int = MAX_QUESTION,
+        max_pieces: int = 30,
+    ) -> list[RankedAnswer]:
+        """Return the best answers to one question from several contexts, the best first.
+
+        The answers from a context are those of `predict_answers`. Answers from different contexts
+        are compared by their logits, without a softmax in each context (Yang et al., 2019, §3.2).
+
+        Args:
+            question: the question.
+            contexts: texts of any length, such as the best documents of `rank`.
+            per_context: number of best answers from each context.
+            top_k: number of answers to return; None for all.
+            null_threshold: begin with no answer ("") if `RankedAnswer.null_score` exceeds this.
+                None leaves it out, if there is an answer.
+            stride: doc stride; see `predict_answers`.
+            max_question: maximum number of pieces of the question; the rest is truncated.
+            max_pieces: maximum number of pieces of an answer.
+
+        Returns:
+            A list of `RankedAnswer`, with `index` of the context. `score` is the probability among
+            the answers from all contexts and no answer. `null_score` is the lowest logit of "no
+            answer" in all contexts minus the logit of the best answer.
+
+        Raises:
+            TypeError: the question is not one text.
+            ValueError: see `predict_answers`.
+        """
+        self._require(features.START, "rank_answers")
+        if not isinstance(question, str):
+            raise TypeError(
+                "`question` must be one text, and `contexts` a list of them. Call `rank_answers` "
+                f"for each question. Received: a {type(question).__name__}"
+            )
+        _check_counts(max_pieces=max_pieces, per_context=per_context, top_k=top_k)
+        contexts = texts_of("contexts", contexts)
+        if not contexts:
+            return []
+        sizes = {"stride": stride, "max_question": max_question, "max_pieces": max_pieces}
+        questions = [question] * len(contexts)
+        n_best = max(per_context, _N_BEST)  # spans of white space do not count
+        found = _candidates(self._runner(), questions, contexts, n_best=n_best, **sizes)
+        return _ranked(contexts, found, per_context, null_threshold)[:top_k]

@@ -20,6 +20,11 @@ from bert_keras.data.model_inputs import EncodedTexts
 from bert_keras.data.sliding_windows import WordWindow, word_windows
 from bert_keras.inference.base import Entity, Label, TextMethods, one_or_many
 from bert_keras.inference.batching import Runner, softmax
+from bert_keras.inference.entity_aggregation import (
+    aggregate,
+    check_aggregation,
+    token_probabilities,
+)
 from bert_keras.metrics import entity_spans
 
 _NOWHERE = -1  # the tag of a token that does not count
@@ -274,19 +279,51 @@ class TagMethods(TextMethods):
         return tags(self._runner(), self.label_names, sentences)
 
     @one_or_many("texts")
-    def predict_entities(self, texts: str | Sequence[str]) -> Any:
+    def predict_entities(
+        self, texts: str | Sequence[str], *, aggregation: str | None = None
+    ) -> Any:
         """Return the entities of each text with their character positions.
 
+        By default `words_of` splits texts into words, the tag of a word is that of its first token,
+        and tags of any scheme (BIO, BIOES and others) are read as conlleval does it.
+
+        With `aggregation`, the entities are those of transformers' pipeline with the same
+        `aggregation_strategy`. It reads B- and I- tags alone, and joins equal labels in other
+        schemes. Its words are runs of "##" pieces, so punctuation is a word of its own. Tokenizers
+        without such pieces (RoBERTa, XLM-R and others) split words at spaces, and a comma belongs
+        to the word before it.
+
+        - None is best for models of this package, and for tags of other schemes than BIO.
+        - "first" gives the same answers as the pipeline for models that learned the first token of
+          each word, as most do.
+        - "average" and "max" are for models that learned the tags of all tokens
+          (`all_pieces=true`): the mean of the tokens' probabilities, or the surest token, decides.
+        - "simple" joins tokens, and may split a word. It is for text without spaces.
+        - "none" returns each token alone, with its whole tag as the label, to look into a model.
+
+        Long texts are read in rows that do not overlap and that end before a word. A word that is
+        longer than a row is split with `aggregation`, and cut without. The tags of all rows are
+        joined, so an entity may continue in the next row. Tokens near the end of a row have less
+        context.
+
         Args:
-            texts: texts, or one text. `words_of` splits them into words.
+            texts: texts, or one text. "[SEP]" and the like in them are ordinary text.
+            aggregation: "none", "simple", "first", "average" or "max"; None for our own words.
 
         Returns:
-            A list of `Entity` for each text; one list for one text.
+            A list of `Entity` for each text; one list for one text. Its `text` is the part of the
+            text, while the `word` of transformers is decoded from tokens, and may be lower-cased.
 
         Raises:
-            ValueError: if the model has no tags.
+            ValueError: if the model has no tags, `aggregation` is unknown, or the model has a
+                conditional random field, which tags words alone.
         """
         self._require(features.TAGS, "predict_entities")
+        check_aggregation(aggregation, self._prediction_model())
+        if aggregation is not None:
+            labels = self.label_names
+            found = token_probabilities(self._runner(), texts, len(labels))
+            return [aggregate(*row, labels, aggregation) for row in zip(texts, *found, strict=True)]
         known = entity_tags(self.label_names)
         places = [words_of(text) for text in texts]
         sentences = [

@@ -4,7 +4,16 @@ from bert_keras.checkpoints.sentence_transformers import (
     read_predictor_config,
     write_predictor_config,
 )
-from bert_keras.inference import Answer, Choice, Entity, Fill, Label, Ranked, entity_tags
+from bert_keras.inference import (
+    Answer,
+    Choice,
+    Entity,
+    Fill,
+    Label,
+    Ranked,
+    RankedAnswer,
+    entity_tags,
+)
 from bert_keras.inference.base import PredictorConfig
 from bert_keras.predictor.device import checked_device, device_scope
 from bert_keras.predictor.files import (
@@ -37,6 +46,7 @@ __all__ = [
     "Predictor",
     "PredictorConfig",
     "Ranked",
+    "RankedAnswer",
     "Row",
     "checked_device",
     "column_of",

@@ -29,11 +29,14 @@ from bert_keras.inference import (
 )
 from bert_keras.inference.base import PredictorConfig
 from bert_keras.inference.batching import check_batch_size, check_reads_together
+from bert_keras.inference.entity_aggregation import check_aggregation
 from bert_keras.models import BertEncoder, Task, checked_length, encoder_for
 from bert_keras.predictor.device import checked_device, checked_dtype, device_scope
 from bert_keras.tokenizers import Tokenizer
 
-_TEXTS = ("prompt", "prompt_name")  # these options and `long_texts` are strings, others numbers
+_TEXTS = ("prompt", "prompt_name")
+# Options that are strings, each with a check of its own. All others are numbers.
+_STRINGS = (*_TEXTS, "long_texts", "aggregation")
 
 
 class PredictorState(abc.ABC):
@@ -168,7 +171,7 @@ class PredictorState(abc.ABC):
                     f"`options` must be of `{method.__name__}`: {', '.join(known) or 'none'}. "
                     f"Received: {name}"
                 )
-            if name in (*_TEXTS, "long_texts") and isinstance(value, str):
+            if name in _STRINGS and isinstance(value, str):
                 continue
             is_number = isinstance(value, int | float) and not isinstance(value, bool)
             if value is not None and not (is_number and math.isfinite(value)):
@@ -176,6 +179,7 @@ class PredictorState(abc.ABC):
                     f"`options` must be finite numbers or None. Received: {name}={value!r:.100}"
                 )
         prompt_of(self.task.options, *(self.options.get(name) for name in _TEXTS))
+        check_aggregation(self.options.get("aggregation"), self.task)
         if "long_texts" in known:
             check_long_texts(self.options.get("long_texts"), self.options.get("stride"))
             if self.options.get("long_texts") == WINDOWS and method.__name__ == "predict_labels":

@@ -122,7 +122,7 @@ def _token_classification_signatures(predictor: Predictor) -> dict[str, Signatur
 
     def run(columns: Columns) -> Outputs:
         rows = []
-        for entities in predictor.predict_entities(columns["text"]):
+        for entities in predictor.predict_entities(columns["text"], **predictor.options):
             row = {
                 name: np.array([getattr(entity, name) for entity in entities], _dtype(padding))
                 for name, padding in ENTITY_PADDING.items()

@@ -48,6 +48,7 @@ class Tokenizer:
         special_ids: ids of the padding, unknown, [CLS], [SEP] and mask tokens. Each also has an
             attribute of its own, such as `pad_id`.
         continuation: bool [vocab_size], True for a piece that continues a word.
+        subword_prefix: beginning of such pieces, "##" in BERT; "" if they have none.
         fingerprint: hash of everything that determines the ids.
 
     Raises:
@@ -88,6 +89,7 @@ class Tokenizer:
         self.special_ids = tuple(ids)
         self.continuation = np.array([*map(kind.continues, self.vocabulary)], np.bool_)
         self.continuation.flags.writeable = False
+        self.subword_prefix = getattr(kind.plain.model, "continuing_subword_prefix", None) or ""
         self.fingerprint = hashlib.sha256(kind.identity.encode()).hexdigest()
 
     @classmethod

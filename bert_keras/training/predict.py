@@ -29,6 +29,8 @@ quotes, a file, or - for standard input; without one, standard input. A file is 
     threshold=0.5         multi-label classification: return the labels at least this probable
     null_threshold=       question answering: return no answer if its score exceeds the best
                           span's by more than this
+    aggregation=          token classification: entities as transformers' pipeline finds them: none,
+                          simple, first, average or max; empty: as in the model's folder
     prompt_name=          sentence vectors: put the model's prompt of this name before each text
     allow_pickle=false    read a pytorch_model.bin where there is no other
     variant=              variant of the weights, such as fp16: model.fp16.safetensors
@@ -84,6 +86,7 @@ _DEFAULTS: dict[str, Any] = {
     "device": "",
     "threshold": 0.5,
     "null_threshold": "",
+    "aggregation": "",
     "prompt_name": "",
     "allow_pickle": False,
     "trust": False,
@@ -96,6 +99,12 @@ _KEY = re.compile(r"[a-z_]+=")
 # Endings by which a word that names no file is a file that is missing, not a text.
 _ENDINGS = re.compile(r"\S*\.(csv|tsv|tab|txt|jsonl?|ndjson|parquet|conll|gz)", re.IGNORECASE)
 _OFFICIAL = (".json", ".conll")
+# Option of `Predictor` -> the models that take it, for messages.
+_TAKERS = {
+    "null_threshold": "question answering alone",
+    "aggregation": "token classification alone",
+    "prompt_name": "models that return sentence vectors",
+}
 
 
 def main(arguments: list[str]) -> int:
@@ -138,7 +147,7 @@ def _predict(model: str, inputs: Sequence[str], values: dict[str, Any]) -> int:
     threshold = _number("null_threshold", values["null_threshold"])
     predictor = _open(model, values)
     _set_reading(predictor, model, values)
-    options = _options(predictor, model, threshold, values["prompt_name"])
+    options = _options(predictor, model, threshold, values)
     rows = _rows(predictor, model, inputs, values)
     if "-" in inputs and sys.stdin.isatty():
         print("Reading texts from the terminal, one on each line. Ctrl+D ends.", file=sys.stderr)
@@ -204,7 +213,7 @@ def _set_reading(predictor: Any, model: str, values: dict[str, Any]) -> None:
 
 
 def _options(
-    predictor: Any, model: str, null_threshold: float | None, prompt_name: str
+    predictor: Any, model: str, null_threshold: float | None, values: dict[str, Any]
 ) -> dict[str, Any]:
     """Return the keyword arguments of the method of `Predictor` that answers.
 
@@ -212,34 +221,37 @@ def _options(
         predictor: a `Predictor`.
         model: the model as the command line names it, for messages.
         null_threshold: by how much the score of "no answer" must win; None for the model's own.
-        prompt_name: name of one of the model's prompts; "" for its default.
+        values: values of the command line, with `aggregation` and `prompt_name`; "" for the model's
+            own.
 
     Raises:
-        UsageError: the model has no such prompt, or its method does not take the argument.
+        UsageError: a value is not one of the model's, or its method does not take the argument.
     """
     from bert_keras.inference import prompt_of
 
-    task, options = predictor.task, {}
-    class_name = type(task).__name__
-    accepted = inspect.signature(predictor.prediction_method()).parameters
+    task = predictor.task
+    options: dict[str, Any] = {
+        name: values[name] for name in ("aggregation", "prompt_name") if values[name]
+    }
     if null_threshold is not None:
-        if "null_threshold" not in accepted:
-            raise UsageError(
-                f"null_threshold= is for question answering alone. Received: {model}, "
-                f"a {class_name}. Leave null_threshold= out."
-            )
         options["null_threshold"] = null_threshold
-    if prompt_name:
+    if "prompt_name" in options:
         try:  # before a text is read: the name must be one of the model's
-            prompt_of(task.options, prompt_name=prompt_name)
+            prompt_of(task.options, prompt_name=options["prompt_name"])
         except ValueError as error:
-            raise UsageError(f"{model}, prompt_name={prompt_name}: {error}") from error
-        if "prompt_name" not in accepted:
-            raise UsageError(
-                f"prompt_name= is for models that return sentence vectors. Received: {model}, "
-                f"a {class_name}. Leave prompt_name= out."
-            )
-        options["prompt_name"] = prompt_name
+            raise UsageError(f"{model}, prompt_name={options['prompt_name']}: {error}") from error
+    accepted = inspect.signature(predictor.prediction_method()).parameters
+    if wrong := next((name for name in options if name not in accepted), None):
+        raise UsageError(
+            f"{wrong}= is for {_TAKERS[wrong]}. Received: {model}, a {type(task).__name__}. "
+            f"Leave {wrong}= out."
+        )
+    if "aggregation" in options:
+        try:
+            predictor.options = predictor.options | {"aggregation": options["aggregation"]}
+            predictor._check_options()
+        except ValueError as error:
+            raise UsageError(f"{model}: {error}") from error
     return options
 
 

@@ -15,7 +15,13 @@ import pytest
 from bert_keras import export, features
 from bert_keras.config import BertConfig
 from bert_keras.errors import UsageError
-from bert_keras.models import BertEncoder, ElectraPretrainer, Pretrainer, QuestionAnswerer
+from bert_keras.models import (
+    BertEncoder,
+    ElectraPretrainer,
+    Pretrainer,
+    QuestionAnswerer,
+    TokenClassifier,
+)
 from bert_keras.predictor import Predictor
 from bert_keras.tokenizers import Tokenizer
 from bert_keras.tokenizers.backends import Engine
@@ -241,6 +247,7 @@ def test_other_tasks_are_refused(task, tokenizer, tmp_path):
 
 def test_options_that_do_not_fit(task, tokenizer, tmp_path):
     asked = QuestionAnswerer(task.encoder)
+    tagger = TokenClassifier(task.encoder, labels=["O", "B-PER"])
     bad: list[tuple[Any, dict[str, Any], str]] = [
         (task, {"pairs": True}, "one text or two. Received: a Pretrainer"),
         (task, {"options": {"stride": 3}}, "Received: stride"),
@@ -248,6 +255,7 @@ def test_options_that_do_not_fit(task, tokenizer, tmp_path):
         (asked, {"options": {"max_question": 9, "stride": 0}}, "stride.* Received: stride=0"),
         (asked, {"options": {"max_question": 9, "n_best": 1.5}}, "whole number from 1"),
         (asked, {"options": {"max_question": 9, "top_k": 2}}, "one answer to each question"),
+        (tagger, {"options": {"aggregation": "max"}}, "by words.*Received: aggregation='max'"),
     ]
     for model, given, message in bad:
         with pytest.raises(ValueError, match=message):

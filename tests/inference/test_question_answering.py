@@ -12,7 +12,13 @@ from hypothesis import strategies as st
 from bert_keras.data.examples import Question
 from bert_keras.data.question_answering import question_rows
 from bert_keras.data.sliding_windows import Pieces, Window
-from bert_keras.inference.question_answering import Span, best_spans, ranked_answers
+from bert_keras.errors import DataError
+from bert_keras.inference.question_answering import (
+    RankedAnswer,
+    Span,
+    best_spans,
+    ranked_answers,
+)
 from bert_keras.predictor import Answer, Predictor
 from tests.contracts import MAY_CUT
 
@@ -137,6 +143,73 @@ def test_a_threshold_between_two_scores_parts_them(task, tokenizer) -> None:
     assert [each.null_score for each in found] == scores
 
 
+def logit_of(task, tokenizer, question: str, context: str, best: Answer) -> float:
+    """Return the logit of the best span of a context, scored by itself."""
+    options = {"stride": 128, "max_question": 64, "max_pieces": 30}
+    ((start, end, logit), *_), _ = brute_force(task, tokenizer, question, context, **options)
+    assert (start, end) == (best.start, best.end)
+    return logit
+
+
+def test_answers_from_several_contexts(task, tokenizer) -> None:
+    """The best answer of each context is its own, and all are ordered by their logits."""
+    model, question = task("answers"), "un wanted"
+    contexts = ["", *CONTEXTS, "the mask", "a world"]
+    predictor = Predictor(model, tokenizer, batch_size=3)
+    found = predictor.rank_answers(question, contexts)
+    assert sorted(answer.index for answer in found) == [1, 2, 3, 4, 5, 6]
+    alone = predictor.predict_answers([question] * len(contexts), contexts)
+    for answer in found:
+        expected = alone[answer.index]
+        assert (answer.text, answer.start, answer.end) == (
+            expected.text,
+            expected.start,
+            expected.end,
+        )
+    logits = [
+        logit_of(model, tokenizer, question, contexts[answer.index], answer) for answer in found
+    ]
+    assert logits == sorted(logits, reverse=True)
+    nulls = [alone[a.index].null_score + logit for a, logit in zip(found, logits, strict=True)]
+    shares = np.exp([*logits, min(nulls)])
+    np.testing.assert_allclose([a.score for a in found], shares[:-1] / shares.sum(), atol=1e-5)
+    assert {answer.null_score for answer in found} == {found[0].null_score}
+    assert found[0].null_score == pytest.approx(min(nulls) - logits[0], abs=1e-4)
+    assert predictor.rank_answers(question, contexts, top_k=2) == found[:2]
+
+
+def test_several_answers_from_each_context(task, tokenizer) -> None:
+    predictor = Predictor(task("answers"), tokenizer)
+    question, contexts = "a", CONTEXTS[::-1]
+    found = predictor.rank_answers(question, contexts, per_context=3)
+    alone = predictor.predict_answers([question] * len(contexts), contexts, top_k=3)
+    for index, expected in enumerate(alone):
+        own = [answer for answer in found if answer.index == index]
+        assert [(a.text, a.start) for a in own] == [(a.text, a.start) for a in expected]
+        # Scores of one context have the same ratios as without the others.
+        np.testing.assert_allclose(
+            [a.score / own[0].score for a in own],
+            [a.score / expected[0].score for a in expected],
+            rtol=1e-4,
+        )
+    assert [a.score for a in found] == sorted((a.score for a in found), reverse=True)
+
+
+def test_no_answer_in_any_context(task, tokenizer) -> None:
+    """No answer comes first if its `null_score` exceeds the threshold, and has no context."""
+    predictor = Predictor(task("answers"), tokenizer)
+    best, *others = predictor.rank_answers("un", CONTEXTS)
+    none, *rest = predictor.rank_answers("un", CONTEXTS, null_threshold=best.null_score - 0.1)
+    assert (none.text, none.start, none.end, none.index) == ("", 0, 0, None)
+    assert none.score == pytest.approx(1 - sum(a.score for a in (best, *others)), abs=1e-5)
+    assert rest == [best, *others]
+    same = predictor.rank_answers("un", CONTEXTS, null_threshold=best.null_score + 0.1)
+    assert same == [best, *others]
+    nothing = RankedAnswer("", 0, 0, 1.0, float("inf"), None)
+    assert predictor.rank_answers("un", ["", " \u3000"]) == [nothing]
+    assert predictor.rank_answers("un", []) == []
+
+
 def test_contexts_of_nothing(task, tokenizer) -> None:
     """An empty context gives the empty answer with probability 1."""
     predictor = Predictor(task("answers"), tokenizer)
@@ -159,3 +232,12 @@ def test_what_cannot_be_asked(task, tokenizer) -> None:
             predictor.predict_answers(["un"], ["a"], **{name: 0})
     with pytest.raises(ValueError, match=r"`predict_answers` needs .*'start'.*TokenClassifier"):
         Predictor(task("tags"), tokenizer).predict_answers(["a"], ["b"])
+    with pytest.raises(TypeError, match=r"`question` must be one text.* a list"):
+        predictor.rank_answers(["un"], ["a"])  # type: ignore[arg-type]
+    with pytest.raises(DataError, match="contexts"):
+        predictor.rank_answers("un", "a")
+    for name in ("per_context", "top_k", "max_pieces", "stride"):
+        with pytest.raises(ValueError, match=f"{name}.* must be at least 1"):
+            predictor.rank_answers("un", ["a"], **{name: 0})
+    with pytest.raises(ValueError, match=r"`rank_answers` needs .*'start'"):
+        Predictor(task("tags"), tokenizer).rank_answers("a", ["b"])

@@ -9,6 +9,7 @@ import keras
 import numpy as np
 import pytest
 
+from bert_keras.predictor import Predictor
 from bert_keras.serving.predictor_signatures import predictor_signatures, serves_task
 from bert_keras.serving.signatures import DEFAULT, IDS, joined_rows, without_padding
 from bert_keras.task_names import FINETUNED, PRETRAINED
@@ -117,3 +118,16 @@ def test_a_saved_model_gives_the_same_outputs(name: str, tmp_path: Path) -> None
                 np.testing.assert_allclose(outputs[output], values, atol=1e-4, err_msg=output)
             else:
                 np.testing.assert_array_equal(outputs[output], values, err_msg=output)
+
+
+def test_entities_follow_the_option_of_the_predictor() -> None:
+    shared = predictor("tags")
+    model = Predictor(shared.task, shared.tokenizer, options={"aggregation": "none"})
+    signature = predictor_signatures(model)[DEFAULT]
+    columns = columns_for(signature.inputs)
+    outputs = signature.run(columns)
+    expected = model.predict_entities(columns["text"], aggregation="none")
+    assert outputs["count"].tolist() == [len(row) for row in expected] != [0] * len(expected)
+    for row, entities in enumerate(expected):
+        found = without_padding({name: values[row] for name, values in outputs.items()})
+        assert found["label"].tolist() == [entity.label for entity in entities]

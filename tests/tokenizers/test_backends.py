@@ -175,6 +175,7 @@ def test_which_pieces_go_on_with_a_word(foreign_folders):
     """Pieces without the mark of a word's start continue a word, except special tokens."""
     for name, start in (("roberta", "\u0120"), ("xlm_roberta", "\u2581")):
         tokenizer = Tokenizer.from_preset(foreign_folders[name])
+        assert tokenizer.subword_prefix == ""
         flags = dict(zip(tokenizer.vocabulary, tokenizer.continuation, strict=True))
         assert flags["e"]
         assert not any(flags[token] for token in tokenizer.scheme.special_tokens)

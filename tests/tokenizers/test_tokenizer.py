@@ -145,6 +145,7 @@ def test_names_and_numbers(tokenizer):
     assert tokenizer.token_to_id("nothing") is None
     assert tokenizer.continuation.dtype == np.bool_
     assert tokenizer.continuation.tolist() == [t.startswith("##") for t in VOCABULARY]
+    assert tokenizer.subword_prefix == "##"
     assert (tokenizer.lowercase, tokenizer.strip_accents, tokenizer.split_cjk) == (True,) * 3
     assert Tokenizer(VOCABULARY, lowercase=False).strip_accents is False
     assert "entries" in repr(tokenizer)

@@ -301,3 +301,24 @@ def test_long_texts_are_counted_or_read_in_windows(finetuned, tmp_path: Path, ca
     done = call(main, str(finetuned("token_classification")), "x", "long_texts=windows")
     assert done.code == 2
     assert "long_texts= is for text classification" in done.err
+
+
+def test_entities_by_aggregation(finetuned, call: Callable) -> None:
+    """The command line has the entities of `predict_entities`, or says why it has none."""
+    run, text = finetuned("token_classification"), "Ada is in Rome."
+    predictor = Predictor.from_preset(run)
+    for aggregation in ("none", "first"):
+        done = call(main, str(run), text, f"aggregation={aggregation}")
+        assert done.code == 0, done.err
+        expected = predictor.predict_entities(text, aggregation=aggregation)
+        found = json.loads(done.out)
+        assert [each["label"] for each in found] == [entity.label for entity in expected]
+        assert [each["start"] for each in found] == [entity.start for entity in expected]
+    for task, word, message in (
+        ("token_classification", "aggregation=mean", "one of none, simple, first, average, max"),
+        ("text_classification", "aggregation=max", "is for token classification alone"),
+        ("text_classification", "null_threshold=1", "is for question answering alone"),
+    ):
+        done = call(main, str(finetuned(task)), text, word)
+        assert done.code == 2
+        assert message in done.err
