@@ -29,6 +29,7 @@ if TYPE_CHECKING:
         SentencePairs,
         SequenceClassifier,
         TokenClassifier,
+        fit_few_shot,
     )
     from bert_keras.optimization import optimizer
     from bert_keras.predictor import Predictor
@@ -57,6 +58,7 @@ __all__ = [
     "TokenClassifier",
     "Tokenizer",
     "export",
+    "fit_few_shot",
     "from_keras_hub",
     "load_checkpoint",
     "losses",
@@ -88,6 +90,7 @@ _HOMES = {
     "SequenceClassifier": "models",
     "TokenClassifier": "models",
     "Tokenizer": "tokenizers",
+    "fit_few_shot": "models",
     "from_keras_hub": "loading",
     "load_checkpoint": "loading",
     "optimizer": "optimization",

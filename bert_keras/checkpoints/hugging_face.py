@@ -306,7 +306,9 @@ def family_for(config: BertConfig, class_name: str, options: Mapping[str, Any]) 
     for name, plain in (_MLM if task.is_mlm else _HIDDEN).items():
         fits = fits and options.get(name, plain) == theirs.get(name, plain)
     poolings = family.poolings if family.pooling is not None else ("cls",)
-    fits = fits and (not task.reads_text_vector or options.get("pooling", "cls") in poolings)
+    if task.reads_text_vector:
+        # No head of theirs scales its vector to length 1.
+        fits = fits and options.get("pooling", "cls") in poolings and not options.get("normalize")
     if task.has_pair_loss:
         fits = fits and f"{options.get('loss', 'nsp')}/dense" in family.heads
     return family if fits else NATIVE

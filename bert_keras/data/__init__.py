@@ -17,7 +17,7 @@ from bert_keras.data.model_inputs import EncodedTexts, encode
 from bert_keras.data.multiple_choice import choice_examples, read_choices, read_swag
 from bert_keras.data.pretraining import PretrainingExamples
 from bert_keras.data.question_answering import SquadReport, question_examples, read_squad
-from bert_keras.data.sentence_similarity import pair_examples
+from bert_keras.data.sentence_similarity import few_shot_examples, pair_examples
 from bert_keras.data.sequence_packing import PackedExamples, fill_rows, pack_batch
 from bert_keras.data.supervised import (
     SupervisedExamples,
@@ -59,6 +59,7 @@ __all__ = [
     "demo_documents",
     "encode",
     "encode_long",
+    "few_shot_examples",
     "fill_rows",
     "from_bio",
     "label_names",

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from bert_keras.data.columns import labels_of
+from bert_keras.data.counter_rng import Draws, Stream
 from bert_keras.data.examples import Texts, place_of
 from bert_keras.data.long_texts import warn
 from bert_keras.data.model_inputs import encode_apart
@@ -215,3 +216,115 @@ def _cosines(examples: Texts, max_score: float) -> np.ndarray:
             "their scale, such as max_score=1."
         )
     return cosines
+
+
+# === Pairs of labelled texts ===
+
+
+_MOST_PAIRS = 1_000_000  # of few-shot training; more would take days
+_PER_TEXT = 20  # of each kind, with which the authors of SetFit trained
+
+
+def few_shot_examples(
+    tokenizer: Tokenizer,
+    examples: Texts,
+    labels: Sequence[str],
+    problem: str = "single_label",
+    *,
+    num_iterations: int | None = None,
+    seed: int | None = 0,
+    **options: Any,
+) -> SupervisedExamples:
+    """Encode pairs of labelled texts, to learn their similarity (SetFit; Tunstall et al., 2022).
+
+    The score of a pair is 1 for texts with a common label, and 0 for others; see
+    `contrastive_pairs`. The batches are those of `pair_examples` for loss="similarity".
+
+    Args:
+        tokenizer: the tokenizer of the model.
+        examples: texts with labels.
+        labels: the names of the classes.
+        problem: "single_label", or "multi_label" for texts with several labels.
+        num_iterations: see `contrastive_pairs`.
+        seed: seed of the pairs and of their order; None keeps an order.
+        options: options of `pair_examples`.
+
+    Raises:
+        DataError: texts of pairs, an unknown label, or no two texts with different labels.
+        ValueError: another problem, or more pairs than can be trained on.
+    """
+    if examples.pairs is not None:
+        raise DataError(
+            "Few-shot training compares texts with each other, and so needs single texts. Received:"
+            " pairs of texts. Leave the second texts out, or train without few shots."
+        )
+    members = memberships(examples, labels, problem)
+    numbers, scores = contrastive_pairs(members, num_iterations=num_iterations, seed=seed or 0)
+    firsts, seconds = ([examples.texts[number] for number in side] for side in numbers.T.tolist())
+    pairs = Texts(firsts, seconds, scores.tolist())
+    return pair_examples(tokenizer, pairs, SIMILARITY, seed=seed, **options)
+
+
+def memberships(examples: Texts, labels: Sequence[str], problem: str) -> np.ndarray:
+    """Return which labels each text has: bool [texts, classes].
+
+    Raises:
+        DataError: an unknown label.
+        ValueError: a problem without classes.
+    """
+    if problem not in ("single_label", "multi_label"):
+        raise ValueError(
+            "Few-shot training is for problems with labels, 'single_label' or 'multi_label'. "
+            f"Received: problem={problem!r}"
+        )
+    targets = targets_of(examples, labels, problem)
+    return targets > 0 if problem == "multi_label" else targets[:, None] == np.arange(len(labels))
+
+
+def contrastive_pairs(
+    members: np.ndarray, *, num_iterations: int | None = None, seed: int = 0
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return pairs of texts, half of them with a common label (SetFit; Tunstall et al., 2022, §3).
+
+    All combinations of two texts are drawn in random order, also of a text with itself, which
+    dropout makes two different vectors. The kind of which there are fewer begins again at its end
+    (the sampling strategy "oversampling" of the library `setfit`).
+
+    Args:
+        members: which labels each text has, bool [texts, classes].
+        num_iterations: number of pairs of each kind for each text (R in the paper, §3.1); None for
+            every combination of the larger kind.
+        seed: seed of the draw.
+
+    Returns:
+        int64 [pairs, 2], numbers of texts; and float32 [pairs], 1 for a common label, else 0.
+
+    Raises:
+        DataError: all texts have a common label.
+        ValueError: `num_iterations` is below 1, or there are more pairs than can be trained on.
+    """
+    if num_iterations is not None and num_iterations < 1:
+        raise ValueError(f"num_iterations must be at least 1. Received: {num_iterations}")
+    count = len(members)
+    wanted = num_iterations * count if num_iterations else 0
+    if max(count * (count + 1) // 2, 2 * wanted) > _MOST_PAIRS:
+        raise ValueError(
+            f"Few-shot training is for few texts: at most {_MOST_PAIRS:,} pairs can be made. "
+            f"Received: {count:,} texts, num_iterations={num_iterations}. Pass fewer texts, such "
+            f"as 8 of each label, num_iterations={_PER_TEXT} or less, or train with `fit`."
+        )
+    combinations = np.stack(np.triu_indices(count), axis=1)
+    numbers = members.astype(np.int32)
+    first, second = combinations.T
+    is_together = (numbers @ numbers.T)[first, second] > 0
+    is_together |= first == second
+    if is_together.all():
+        raise DataError(
+            "Few-shot training needs texts with different labels. Received: "
+            f"{count} texts, of which each two have a common label"
+        )
+    order = np.argsort(Draws(seed, epoch=2).keys(Stream.PLAN, len(combinations)), kind="stable")
+    together, apart = (order[is_together[order] == kind] for kind in (True, False))
+    wanted = wanted or max(len(together), len(apart))
+    chosen = np.stack([np.resize(together, wanted), np.resize(apart, wanted)], axis=1).ravel()
+    return combinations[chosen], is_together[chosen].astype(np.float32)

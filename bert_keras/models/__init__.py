@@ -2,6 +2,7 @@
 
 from bert_keras.models.distiller import Distiller
 from bert_keras.models.encoder import BertEncoder
+from bert_keras.models.few_shot import FewShot, fit_few_shot
 from bert_keras.models.fill_mask import MaskedLM
 from bert_keras.models.multiple_choice import MultipleChoice
 from bert_keras.models.pretraining import ElectraPretrainer, Pretrainer, ReplacedTokenDetector
@@ -19,6 +20,7 @@ __all__ = [
     "ChunkedTask",
     "Distiller",
     "ElectraPretrainer",
+    "FewShot",
     "MaskedLM",
     "MultipleChoice",
     "PackedTask",
@@ -32,4 +34,5 @@ __all__ = [
     "TokenClassifier",
     "checked_length",
     "encoder_for",
+    "fit_few_shot",
 ]

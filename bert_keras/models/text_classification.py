@@ -7,6 +7,7 @@ from typing import Any, NamedTuple, final
 
 import keras
 import numpy as np
+from keras import ops
 
 from bert_keras import features
 from bert_keras.data import SupervisedExamples, Texts, text_examples
@@ -37,6 +38,8 @@ _TASK_NAMES = {
 PROBLEMS = tuple(_TASK_NAMES)
 CLS, FIRST_TOKEN = "cls", "first_token"
 POOLINGS = (CLS, FIRST_TOKEN, "mean", "late")
+_LEAST_SQUARE = 1e-20  # squared length below which a vector is not scaled to length 1
+NORMALIZED = ("mean", FIRST_TOKEN)  # poolings whose vectors may be scaled to length 1
 
 
 @keras.saving.register_keras_serializable(package="bert_keras")
@@ -64,6 +67,8 @@ class SequenceClassifier(ZeroShotMethods, Task):
         pooling: vectors that the head reads: "cls" for [CLS], or for the pooled output if the head
             has no dense layer; "first_token" always for [CLS] (UltraBERT); "mean" for the mean over
             the tokens; "late" for the mean of the logits of all tokens (EuroBERT).
+        normalize: whether that vector is scaled to length 1, as in most sentence encoders; for the
+            poolings "mean" and "first_token". `fit_few_shot` makes such classifiers.
         representation: layers of the encoder that the head reads at [CLS]: "last", or with a
             `hidden_activation` "concat_last_4" or "mix"; see `task.token_vectors`. An encoder with
             `trainable = False` is fixed.
@@ -78,8 +83,8 @@ class SequenceClassifier(ZeroShotMethods, Task):
 
     Raises:
         ValueError: an unknown problem or activation, neither `num_classes` nor `labels`, another
-            number of `labels` than `num_classes`, neither a pooler nor a `hidden_activation`, or a
-            representation that this encoder does not have.
+            number of `labels` than `num_classes`, neither a pooler nor a `hidden_activation`, a
+            pooling that is not normalised, or a representation that this encoder does not have.
     """
 
     head_layers = (features.LABEL, MIX)
@@ -101,6 +106,7 @@ class SequenceClassifier(ZeroShotMethods, Task):
         hidden_norm: bool = False,
         hidden_bias: bool = True,
         pooling: str = CLS,
+        normalize: bool = False,
         representation: str = LAST,
         activation: str | None = None,
         prompts: Mapping[str, str] | None = None,
@@ -125,9 +131,8 @@ class SequenceClassifier(ZeroShotMethods, Task):
         head = text_head(encoder, num_classes, hidden, dropout, features.LABEL)
         # === Functional model ===
         inputs = task_inputs(encoder)
-        outputs = {
-            features.LABEL: text_logits(encoder, inputs, head, hidden, pooling, representation)
-        }
+        reading = {"representation": representation, "normalize": normalize}
+        outputs = {features.LABEL: text_logits(encoder, inputs, head, hidden, pooling, **reading)}
         options: dict[str, Any] = {
             "num_classes": num_classes,
             "labels": labels,
@@ -139,6 +144,8 @@ class SequenceClassifier(ZeroShotMethods, Task):
         options |= hidden.more_options()
         if pooling != CLS:
             options["pooling"] = pooling
+        if normalize:
+            options["normalize"] = True
         if representation != LAST:
             options["representation"] = representation
         if activation is not None:
@@ -160,13 +167,15 @@ class SequenceClassifier(ZeroShotMethods, Task):
             return {features.LABEL: self.head(vectors)}
         vectors, firsts = packed_vectors(self, inputs), inputs[features.FIRST_POSITIONS]
         pooling = self.options.get("pooling", CLS)
-        if pooling in (CLS, FIRST_TOKEN):
-            first = TokensAt(dtype=self.dtype_policy, name="first_tokens")
-            return {features.LABEL: self.head(first(vectors, firsts))}
         mean, examples = ExamplePooling(name="means_of_tokens"), inputs[features.EXAMPLE_IDS]
+        if pooling == "late":
+            return {features.LABEL: mean(self.head(vectors), examples, firsts)}
         if pooling == "mean":
-            return {features.LABEL: self.head(mean(vectors, examples, firsts))}
-        return {features.LABEL: mean(self.head(vectors), examples, firsts)}
+            pooled = mean(vectors, examples, firsts)
+        else:
+            pooled = TokensAt(dtype=self.dtype_policy, name="first_tokens")(vectors, firsts)
+        is_scaled = self.options.get("normalize", False)
+        return {features.LABEL: self.head(unit_length(pooled) if is_scaled else pooled)}
 
     @property
     def not_logits(self) -> Sequence[str]:
@@ -290,6 +299,7 @@ def text_logits(
     hidden: HiddenLayer,
     pooling: str = CLS,
     representation: str = LAST,
+    normalize: bool = False,
 ) -> Any:
     """Return the logits of each text, [batch, num_classes].
 
@@ -300,20 +310,27 @@ def text_logits(
         hidden: options of the head's dense layer.
         pooling: see `SequenceClassifier`.
         representation: see `task.token_vectors`.
+        normalize: see `SequenceClassifier`.
 
     Raises:
-        ValueError: an unknown pooling; or see `text_vector`.
+        ValueError: an unknown pooling, or one that is not normalised; or see `text_vector`.
     """
     if pooling not in POOLINGS:
         raise ValueError(
             f"`pooling` must be one of {', '.join(POOLINGS)}. Received: pooling={pooling!r}"
         )
+    if normalize and pooling not in NORMALIZED:
+        raise ValueError(
+            f"normalize=True is for the poolings {' and '.join(NORMALIZED)}. "
+            f"Received: pooling={pooling!r}"
+        )
     if pooling == CLS:
         return head(text_vector(encoder, inputs, hidden.activation, representation))
     if pooling == FIRST_TOKEN:
-        return head(first_vector(encoder, inputs, representation))
+        first = first_vector(encoder, inputs, representation)
+        return head(unit_length(first) if normalize else first)
     vectors = token_vectors(encoder, inputs, representation)
-    mean = SentencePooling("mean", normalize=False, dtype="float32", name="mean_of_tokens")
+    mean = SentencePooling("mean", normalize, dtype="float32", name="mean_of_tokens")
     if pooling == "mean":
         return head(mean(vectors, inputs[features.PADDING_MASK]))
     return mean(head(vectors), inputs[features.PADDING_MASK])
@@ -356,3 +373,11 @@ def first_vector(encoder: BertEncoder, inputs: dict, representation: str = LAST)
     if representation == LAST:
         return encoder.first_token()(inputs)[features.SEQUENCE_OUTPUT][:, 0]
     return token_vectors(encoder, inputs, representation)[:, 0]
+
+
+def unit_length(vectors: Any) -> Any:
+    """Return vectors [..., width] with the length 1, float32, as `SentencePooling` does."""
+    vectors = ops.cast(vectors, "float32")
+    squares = ops.sum(ops.square(vectors), axis=-1, keepdims=True)
+    # The gradient of zeros, in unused slots of packed rows, is 0; that of `ops.normalize` is NaN.
+    return vectors * ops.rsqrt(ops.maximum(squares, _LEAST_SQUARE))

@@ -20,6 +20,7 @@ _VECTORS = ("sentence_similarity", "pair_classification", "retrieval")
 _TABLES = (*TEXT_TASKS, *_CHOICES)
 _WITH_LABELS = (*(task for task in TEXT_TASKS if task != "retrieval"), *_TAGS)
 _CLASSES = ("text_classification", "pair_classification")
+_FEW_SHOT = ("text_classification", "multi_label_classification")
 _LABELLED = (*_CLASSES, "multi_label_classification", *_TAGS)
 _WINDOWED = ("text_classification", "multi_label_classification", "text_regression")
 _TOKENS = (*_WINDOWED, *_TAGS)
@@ -60,6 +61,12 @@ class FinetuneRecipe(RunRecipe):
         0,
         least=0,
         bound=SEEDS,
+    )
+    few_shot: int = _data(
+        "few-shot training (SetFit) on so many examples of each label, drawn by data_seed; 0: none",
+        0,
+        least=0,
+        tasks=_FEW_SHOT,
     )
     # === Files ===
     format: str = _files(
@@ -192,7 +199,7 @@ class FinetuneRecipe(RunRecipe):
             "weightedmean": "mean of the token vectors, later tokens weigh more",
             "lasttoken": "vector of the last token",
         },
-        tasks=_VECTORS,
+        tasks=(*_VECTORS, *_FEW_SHOT),
     )
     max_length: int = _model(
         "most tokens of a row; see long_texts for longer texts", FINETUNING.max_length, least=8
@@ -380,20 +387,10 @@ def load_finetuning(name_or_path: str) -> FinetuneRecipe:
 
 def quicktest(recipe: FinetuneRecipe) -> FinetuneRecipe:
     """Return the recipe of a quick test: few examples and steps, all else as it is."""
-    is_question = recipe.task in _QUESTIONS
-    more: dict[str, Any] = {"max_question": 16, "stride": 8} if is_question else {}
+    sizes: dict[str, Any] = {"rows": 0, "dev_rows": 0, "batch_size": 4, "max_length": 32}
+    steps: dict[str, Any] = {"epochs": 2, "evaluations": 1, "learning_rate": 1e-3, "layers": ""}
+    if recipe.task in _QUESTIONS:
+        sizes |= {"max_question": 16, "stride": 8}
     if recipe.representation == "concat_last_4":  # its model has fewer layers
-        more = {"representation": "last"}
-    return dataclasses.replace(
-        recipe,
-        name=f"{recipe.name}_quicktest",
-        rows=0,
-        dev_rows=0,
-        epochs=2,
-        batch_size=4,
-        max_length=32,
-        evaluations=1,
-        learning_rate=1e-3,
-        layers="",
-        **more,
-    )
+        sizes |= {"representation": "last"}
+    return dataclasses.replace(recipe, name=f"{recipe.name}_quicktest", **sizes, **steps)

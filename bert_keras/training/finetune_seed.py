@@ -18,11 +18,14 @@ from bert_keras.loading import load_checkpoint, load_opened
 from bert_keras.models import (
     BertEncoder,
     Distiller,
+    FewShot,
     SentenceEncoder,
+    SequenceClassifier,
     Task,
     checked_length,
     encoder_for,
 )
+from bert_keras.predictor import PredictorConfig
 from bert_keras.task_names import FINETUNING
 from bert_keras.tokenizers import Tokenizer
 from bert_keras.training import machine
@@ -136,6 +139,18 @@ def distiller_of(
         raise UsageError(f"teacher={recipe.teacher}: {error}") from error
 
 
+def few_shot_of(recipe: FinetuneRecipe, task: Task, data: Data, tokenizer: Tokenizer) -> FewShot:
+    """Return the view that trains a classifier on few examples.
+
+    Raises:
+        DataError: a label without examples to train on.
+    """
+    assert isinstance(task, SequenceClassifier)
+    task.tokenizer = tokenizer
+    task.predictor_config = PredictorConfig(recipe.max_length)
+    return FewShot(task, data.train.texts, data.train.targets or ())
+
+
 def _check(recipe: FinetuneRecipe, encoder: BertEncoder, tokenizer: Tokenizer) -> None:
     """Check that encoder, tokenizer and values fit together, before anything is computed."""
     try:
@@ -240,6 +255,8 @@ def _train(
     model: Any = task.packed() if recipe.packing else task
     if recipe.teacher:
         model = distiller_of(recipe, task, tokenizer)
+    if recipe.few_shot:
+        model = few_shot_of(recipe, task, data, tokenizer)
     opened = perf_counter() - start
     examples = training_examples(recipe, finetuning, data, tokenizer, task, seed)
     log_every = math.ceil(examples.num_batches() / recipe.evaluations)

@@ -24,8 +24,10 @@ from bert_keras import (
     TokenClassifier,
     features,
 )
-from bert_keras.models import Distiller, ElectraPretrainer, ReplacedTokenDetector
+from bert_keras.models import Distiller, ElectraPretrainer, FewShot, ReplacedTokenDetector
 from bert_keras.models.base import DirectModel
+from bert_keras.tokenizers import Tokenizer
+from bert_keras.tokenizers.vocabulary import SPECIAL_TOKENS
 from tests import contracts
 
 ROWS, TEXTS, LENGTH, SLOTS = 3, 2, 7, 2
@@ -65,6 +67,13 @@ MODELS: dict[str, Callable[[], Any]] = {
     "distiller": lambda: Distiller(
         SequenceClassifier(_encoder(), 3), SequenceClassifier(_encoder(), 3)
     ),
+    "few shot": lambda: FewShot(
+        SequenceClassifier(
+            _encoder(), 2, pooling="mean", normalize=True, tokenizer=Tokenizer(SPECIAL_TOKENS)
+        ),
+        ["[MASK]", "a"],
+        [0, 1],
+    ),
 }
 
 
@@ -75,6 +84,7 @@ BY_CLASS = {
     "Distiller": "distiller",
     "ElectraPretrainer": "electra",
     "EncoderView": "packed at_positions",
+    "FewShot": "few shot",
     "MaskedLM": "masked_lm",
     "MultipleChoice": "choices",
     "PackedTask": "packed pretrainer",

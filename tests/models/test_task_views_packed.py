@@ -32,7 +32,7 @@ from bert_keras.data import (
 )
 from bert_keras.models import Task
 from bert_keras.models.task_views import MeanOfExamples
-from bert_keras.models.text_classification import CLS, POOLINGS
+from bert_keras.models.text_classification import CLS, NORMALIZED, POOLINGS
 from tests import contracts
 from tests.contracts import FAMILIES, TINY, VALUES, numpy
 from tests.gradients import step_of
@@ -90,6 +90,12 @@ TASKS: dict[str, Callable[[], Task]] = {
         )
         for pooling in POOLINGS
         if pooling != CLS
+    },
+    **{
+        f"normalized_{pooling}": lambda pooling=pooling: SequenceClassifier(
+            BertEncoder(_ONE_LAYER), 3, pooling=pooling, normalize=True
+        )
+        for pooling in NORMALIZED
     },
     "mean_of_hidden": lambda: SequenceClassifier(
         BertEncoder(_NO_POOLER), 3, pooling="mean", **_HIDDEN

@@ -21,6 +21,7 @@ from bert_keras.training.tasks import task_of
 _FOLDERS = {
     "chnsenticorp": "zh_chnsenticorp",
     "cmrc": "cmrc2018",
+    "few_shot": "sst2",
     "lcqmc": "zh_pairs",
     "weibo_ner": "zh_ner",
 }

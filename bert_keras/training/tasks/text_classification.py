@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,16 +13,20 @@ import numpy as np
 from bert_keras import metrics
 from bert_keras.data import (
     CutTexts,
+    Draws,
+    Stream,
     SupervisedExamples,
     Texts,
+    few_shot_examples,
     label_names,
     targets_of,
     text_examples,
 )
 from bert_keras.errors import DataError, UsageError
-from bert_keras.models import BertEncoder, SequenceClassifier, Task
+from bert_keras.models import BertEncoder, FewShot, SequenceClassifier, Task
 from bert_keras.predictor import Predictor
 from bert_keras.tokenizers import Tokenizer
+from bert_keras.training.finetune_recipe import FinetuneRecipe, usual_values
 from bert_keras.training.tasks.task import (
     BAD,
     GOOD,
@@ -45,8 +49,37 @@ PROBLEMS = {
 }
 
 
+# Values without a meaning for few-shot training, which trains on pairs of single texts.
+_NOT_FEW_SHOT = (
+    *("pair", "dropout", "freeze", "representation", "long_texts", "class_weights", "packing"),
+    *("teacher", "hidden", "alpha", "temperature"),
+)
+
+
 class TextClassificationTask(TextTask):
     """Task of a `SequenceClassifier`."""
+
+    def __init__(self, recipe: FinetuneRecipe, measured: Mapping[str, Any] | None = None):
+        super().__init__(recipe, measured)
+        usual = usual_values()
+        if recipe.few_shot:
+            if recipe.pooling not in FewShot.poolings:
+                known = " or ".join(FewShot.poolings)
+                raise UsageError(
+                    f"few_shot={recipe.few_shot} needs pooling={known}, which a "
+                    f"classifier can have. Received: pooling={recipe.pooling}"
+                )
+            for name in _NOT_FEW_SHOT:
+                if (value := getattr(recipe, name)) != usual[name]:
+                    raise UsageError(
+                        f"few_shot={recipe.few_shot} trains vectors of single texts, and then the "
+                        f"head. Leave {name}= or few_shot= out. Received: {name}={value}"
+                    )
+        elif not self.reads_apart and recipe.pooling != usual["pooling"]:
+            raise UsageError(
+                "pooling is for vectors of texts: with few_shot= it says which vectors the head "
+                f"reads. Leave it out, or give few_shot=8. Received: pooling={recipe.pooling}"
+            )
 
     @property
     def has_confusion(self) -> bool:
@@ -122,9 +155,29 @@ class TextClassificationTask(TextTask):
         else:
             self._check_positive(labels or [])
 
+    def trainable_examples(self, data: Texts) -> Texts:
+        """Return the examples that few-shot training draws, `few_shot` of each label; else all."""
+        count = self.recipe.few_shot
+        if not count:
+            return data
+        targets = targets_of(data, names := label_names(data), self.problem)
+        keys = Draws(self.recipe.data_seed, epoch=0).keys(Stream.PLAN, len(data))
+        order = np.argsort(keys, kind="stable")
+        if self.problem == "single_label":
+            targets = targets[:, None] == np.arange(len(names))
+        drawn = [order[np.flatnonzero(column[order])[:count]] for column in targets.T]
+        return self.take(data, np.unique(np.concatenate(drawn)).tolist())
+
     def build(self, encoder: BertEncoder, labels: list[str] | None) -> Task:
-        """Return a model with a head over [CLS], like the heads of the encoder's family."""
+        """Return a model with a head over [CLS], like the heads of the encoder's family.
+
+        The head of few-shot training reads vectors of length 1, as sentence encoders make them.
+        """
         representation = self.recipe.representation
+        if self.recipe.few_shot:
+            pooling = FewShot.poolings[self.recipe.pooling]
+            options: dict[str, Any] = {"pooling": pooling, "normalize": True}
+            return SequenceClassifier(encoder, labels=labels, problem=self.problem, **options)
         return SequenceClassifier(
             encoder,
             len(labels) if labels else 1,
@@ -138,7 +191,10 @@ class TextClassificationTask(TextTask):
     def examples(
         self, tokenizer: Tokenizer, data: Texts, labels: list[str] | None, **options: Any
     ) -> SupervisedExamples:
-        """Return a row for each text or pair."""
+        """Return a row for each text or pair; for few-shot training pairs of the texts."""
+        if self.recipe.few_shot:
+            options["max_length"] = self.recipe.max_length
+            return few_shot_examples(tokenizer, data, labels or [], self.problem, **options)
         return text_examples(
             tokenizer,
             data,

@@ -174,3 +174,52 @@ def test_numbers_that_are_all_the_same_have_no_correlation(kind, predictor) -> N
     data = Texts(["a", "b", "c"], None, [1.0, 2.0, 4.0])
     found = kind("text_regression").evaluate(predictor(predict_scores=np.ones((3, 1))), data)
     assert np.isnan(found.metrics["spearman"])
+
+
+# === Few-shot training ===
+
+
+def test_few_shots_are_drawn_of_each_label(kind) -> None:
+    many = Texts([f"{n}" for n in range(30)], None, ["x"] * 20 + ["y"] * 9 + ["z"])
+    drawn = kind("text_classification", few_shot=3).trainable_examples(many)
+    assert list(drawn.targets) == ["x"] * 3 + ["y"] * 3 + ["z"]
+    again = kind("text_classification", few_shot=3).trainable_examples(many)
+    other = kind("text_classification", few_shot=3, data_seed=1).trainable_examples(many)
+    assert again.texts == drawn.texts != other.texts
+    assert kind("text_classification").trainable_examples(many) is many
+    several = Texts(["a", "b", "c"], None, [("x", "y"), ("x",), ()])
+    drawn = kind("multi_label_classification", few_shot=1).trainable_examples(several)
+    assert {"a"} <= set(drawn.texts) <= {"a", "b"}
+
+
+@pytest.mark.parametrize(("pooling", "ours"), [("mean", "mean"), ("cls", "first_token")])
+def test_few_shots_train_a_head_over_sentence_vectors(kind, encoder, pooling, ours) -> None:
+    made = kind("text_classification", few_shot=8, pooling=pooling).build(encoder, ["x", "y"])
+    assert made.options["pooling"] == ours
+    assert made.options["normalize"]
+    # transformers has no head over vectors of length 1
+    assert family_for(encoder.config, type(made).__name__, made.options) is NATIVE
+
+
+def test_few_shots_are_pairs(kind, tokenizer) -> None:
+    options = {"segments": False, "batch_size": 64, "multiple_of": 8, "seed": 0}
+    made = kind("text_classification", few_shot=2).examples(tokenizer, _DATA, ["x", "y"], **options)
+    x, y, _ = made.batch(0, 0)
+    # four texts with themselves and three pairs of x; three pairs of x and y, which begin again
+    assert sorted(y["similarity"].tolist()) == [0.0] * 7 + [1.0] * 7
+    assert x["token_ids"].shape[:2] == (14, 2)
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"few_shot": 8, "pooling": "max"}, "needs pooling=mean or cls, .*pooling=max"),
+        ({"few_shot": 8, "pair": "second"}, "Leave pair= or few_shot= out. Received: pair=second"),
+        ({"few_shot": 8, "freeze": True}, "Leave freeze= or few_shot= out"),
+        ({"few_shot": 8, "packing": True}, "Leave packing= or few_shot= out"),
+        ({"pooling": "cls"}, "Leave it out, or give few_shot=8. Received: pooling=cls"),
+    ],
+)
+def test_values_that_few_shots_exclude(values: dict, message: str, kind) -> None:
+    with pytest.raises(UsageError, match=message):
+        kind("text_classification", **values)
