@@ -149,7 +149,8 @@ PROGRAM = Floor(
 )
 # Benchmarks are there to run other libraries.
 PEERS = (
-    *("jax", "keras_hub", "onnxruntime", "sentence_transformers", "sentencex", "tensorflow"),
+    *("datasets", "jax", "keras_hub", "onnxruntime", "sentence_transformers", "sentencex"),
+    *("setfit", "tensorflow"),
     *("starlette", "tensorflow_text", "tokenizers", "torch", "transformers", "uvicorn"),
 )
 

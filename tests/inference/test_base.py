@@ -102,8 +102,8 @@ ROWS: dict[str, tuple[str, tuple[Any, ...]]] = {
     "encode_documents": ("vectors", (TEXT,)),
     "similarity": ("vectors", (TEXT, OTHER)),
 }
-# `rank` takes one query, and the labels of `zero_shot` are no column; their own tests call them.
-OTHERS = {"rank", "zero_shot"}
+# These take one text, or labels that are no column; their own tests call them.
+OTHERS = {"rank", "rank_answers", "zero_shot"}
 
 
 def _answering(kind: str, *, by_predictor: bool) -> Any:
