@@ -147,11 +147,10 @@ PROGRAM = Floor(
     third_party=("keras", "numpy", "rich"),
     lazily=("matplotlib", "tensorboard", "tensorflow", "tensorflow_text"),
 )
-# Benchmarks are there to run other libraries.
-PEERS = (
+PEERS = (  # libraries that benchmarks run
     *("datasets", "jax", "keras_hub", "onnxruntime", "sentence_transformers", "sentencex"),
-    *("setfit", "tensorflow"),
-    *("starlette", "tensorflow_text", "tokenizers", "torch", "transformers", "uvicorn"),
+    *("setfit", "starlette", "tensorflow", "tensorflow_text", "tokenizers", "torch"),
+    *("transformers", "uvicorn"),
 )
 
 MOST_LINES, MOST_LINES_OF_TESTS_AND_TABLES = 400, 500
