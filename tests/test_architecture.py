@@ -57,7 +57,7 @@ FLOORS = {
     "losses": Floor((), ("keras",)),
     "optimization": Floor((), ("keras",), ("tensorflow", "torch")),
     "metrics": Floor((), ("numpy",), ("scipy", "sklearn")),
-    "retrieval": Floor((), ("numpy",)),
+    "retrieval": Floor((), ("numpy",), ("usearch",)),
     "inference": Floor(("data", "metrics", "retrieval", "tokenizers"), ("keras", "numpy")),
     "tokenizers": Floor(("presets",), ("numpy", "tokenizers"), ("sentencepiece",)),
     "data": Floor(

@@ -59,7 +59,7 @@ METHODS = {
 }
 EXTRAS = {
     *("dev", "docs", "finetune", "hub", "jax", "litert", "onnx", "openvino", "plot"),
-    *("reference", "sentencepiece", "serve", "tensorboard", "tensorflow", "torch"),
+    *("reference", "search", "sentencepiece", "serve", "tensorboard", "tensorflow", "torch"),
 }
 
 

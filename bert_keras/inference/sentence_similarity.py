@@ -16,8 +16,8 @@ from bert_keras.retrieval.quantization import FLOAT32, quantize, truncated, unit
 from bert_keras.tokenizers import Tokenizer
 
 # Names of prompts before queries and before documents, as sentence-transformers looks for them.
-_QUERY_PROMPTS = ("query",)
-_DOCUMENT_PROMPTS = ("document", "passage", "corpus")
+QUERY_PROMPTS = ("query",)
+DOCUMENT_PROMPTS = ("document", "passage", "corpus")
 
 
 def own(runner: Runner, texts: Sequence[str], prompt: str) -> np.ndarray:
@@ -173,13 +173,17 @@ class VectorMethods(TextMethods):
         """
         reading = self._reading(long_texts, stride)
         vectors = self._vectors(texts, prompt, prompt_name, **reading)
+        return quantize(self._cut(vectors, truncate_dim, normalize), precision)
+
+    def _cut(
+        self, vectors: np.ndarray, truncate_dim: int | None, normalize: bool | None
+    ) -> np.ndarray:
+        """Return vectors with `truncate_dim` and `normalize` of `encode`."""
         if truncate_dim is not None:
             had_unit_length = self._prediction_model().vector_model().options.get("normalize")
             vectors = truncated(vectors, truncate_dim)
             normalize = bool(had_unit_length) if normalize is None else normalize
-        if normalize:
-            vectors = unit_length(vectors)
-        return quantize(vectors, precision)
+        return unit_length(vectors) if normalize else vectors
 
     def encode_queries(self, queries: str | Sequence[str], **options: Any) -> np.ndarray:
         """Return the vectors of queries: `encode` with the model's prompt "query", if it has one.
@@ -188,7 +192,7 @@ class VectorMethods(TextMethods):
             queries: queries, or one query.
             options: options of `encode`.
         """
-        return self.encode(queries, **self._with_prompt(_QUERY_PROMPTS, options))
+        return self.encode(queries, **self._with_prompt(QUERY_PROMPTS, options))
 
     def encode_documents(self, documents: str | Sequence[str], **options: Any) -> np.ndarray:
         """Return the vectors of documents: `encode` with the model's prompt for them.
@@ -199,7 +203,7 @@ class VectorMethods(TextMethods):
             documents: documents, or one document.
             options: options of `encode`.
         """
-        return self.encode(documents, **self._with_prompt(_DOCUMENT_PROMPTS, options))
+        return self.encode(documents, **self._with_prompt(DOCUMENT_PROMPTS, options))
 
     def _with_prompt(self, names: Sequence[str], options: dict[str, Any]) -> dict[str, Any]:
         """Return options of `encode` with the first of these prompts, unless they have one."""

@@ -16,10 +16,11 @@ from bert_keras.retrieval.quantization import (
 )
 
 COSINE, DOT = "cosine", "dot"
-_SCORES = 1 << 23  # scores in memory at once
-_BITS_AT_ONCE = 1 << 26  # bytes of differing bits in memory at once
+_QUERIES = 1024  # queries that are compared at once
+_NUMBERS = 1 << 23  # numbers of an array that is in memory: 32 MB of float32
+_FEW = 16  # queries for which differing bits are counted faster than multiplied
 
-# Called after each block of queries or of the corpus with (done, in all).
+# Called after each block with (comparisons done, comparisons in all).
 Progress = Callable[[int, int], None]
 
 
@@ -46,8 +47,8 @@ def nearest(
 ) -> Nearest:
     """Return the nearest vectors of a corpus for each query, by comparing all.
 
-    The corpus may be a memory-mapped array. At most about 100 MB are in memory beside it. Vectors
-    with equal scores are in the order of the corpus.
+    The corpus may be a memory-mapped array. At most about 200 MB are in memory beside it and the
+    answer. Vectors with equal scores are in the order of the corpus.
 
     Args:
         queries: float32 [queries, size].
@@ -56,62 +57,82 @@ def nearest(
         similarity: "cosine", or "dot" for vectors of float32 or float16.
         rescore: for single bits, how many times `top_k` vectors are found by the number of
             differing bits, and then compared with the query's own numbers.
-        progress: called after each block of the corpus.
+        progress: called after each block with the number of comparisons that are done, and in all.
 
     Raises:
-        ValueError: an argument is out of range, or the sizes differ.
+        ValueError: an argument is out of range, the sizes differ, or a score is not a number.
     """
     precision = precision_of(corpus)
     queries = np.ascontiguousarray(queries, np.float32)
-    _check(queries, corpus, precision, top_k, similarity)
+    check_search(queries.shape, corpus, top_k, similarity, rescore)
     if similarity == COSINE:
         queries = unit_length(queries)
     count = min(top_k, len(corpus))
-    if precision == UBINARY:
-        candidates = _nearest_bits(queries, corpus, min(len(corpus), rescore * count), progress)
-        return rescored(queries, corpus, candidates, count)
-    best = Nearest(np.zeros((len(queries), 0), np.int64), np.zeros((len(queries), 0), np.float32))
-    block = max(count, _SCORES // max(1, len(queries)))
-    for start in range(0, len(corpus), block):
-        vectors = as_float32(corpus[start : start + block], queries.shape[1])
-        if similarity == COSINE:
-            vectors = unit_length(vectors)
-        scores = queries @ vectors.T
-        numbers = np.arange(start, start + len(vectors))
-        best = _merged(best, numbers, scores, count)
-        if progress is not None:
-            progress(min(start + block, len(corpus)), len(corpus))
-    return best
+    wanted = min(rescore * count, len(corpus)) if precision == UBINARY else count
+    blocks = range(0, len(queries), _QUERIES)
+    found = joined(
+        [_best(queries, start, corpus, wanted, similarity, progress) for start in blocks], wanted
+    )
+    if (found.indices < 0).any():
+        row = int((found.indices < 0).any(axis=1).argmax())
+        raise ValueError(
+            "Scores must be numbers, and vectors finite. Received: a query or vectors of the "
+            f"corpus with nan or infinity, at query {row}"
+        )
+    return rescored(queries, corpus, found.indices, count) if precision == UBINARY else found
+
+
+def joined(parts: list[Nearest], count: int) -> Nearest:
+    """Return the answers of blocks of queries as one; no queries give empty arrays."""
+    empty = Nearest(np.zeros((0, count), np.int64), np.zeros((0, count), np.float32))
+    return Nearest(*(np.concatenate(part) for part in zip(empty, *parts, strict=True)))
 
 
 def rescored(
-    queries: np.ndarray, corpus: np.ndarray, candidates: np.ndarray, count: int
+    queries: np.ndarray,
+    corpus: np.ndarray,
+    candidates: np.ndarray,
+    count: int,
+    similarity: str = COSINE,
 ) -> Nearest:
-    """Return the best of some candidates by the cosine of the query's own numbers.
+    """Return the best of some candidates by the query's own numbers.
 
     Args:
-        queries: float32 [queries, size].
+        queries: float32 [queries, size], of the length 1 for the cosine.
         corpus: vectors of any precision.
         candidates: rows of the corpus, int64 [queries, n].
         count: number of vectors for each query.
+        similarity: "cosine" or "dot".
     """
     scores = np.empty(candidates.shape, np.float32)
     for row, (query, numbers) in enumerate(zip(queries, candidates, strict=True)):
-        scores[row] = unit_length(as_float32(corpus[numbers], len(query))) @ query
+        vectors = as_float32(corpus[numbers], len(query))
+        scores[row] = (unit_length(vectors) if similarity == COSINE else vectors) @ query
     order = np.argsort(-scores, axis=1, kind="stable")[:, :count]
     return Nearest(
         np.take_along_axis(candidates, order, axis=1), np.take_along_axis(scores, order, axis=1)
     )
 
 
-def _check(
-    queries: np.ndarray, corpus: np.ndarray, precision: str, top_k: int, similarity: str
+def check_search(
+    shape: tuple[int, ...], corpus: np.ndarray, top_k: int, similarity: str, rescore: int
 ) -> None:
-    """Raise `ValueError` for arguments of `nearest` that do not fit."""
-    if queries.ndim != 2:
-        raise ValueError(f"`queries` must be [queries, size]. Received: shape {queries.shape}")
+    """Raise `ValueError` for arguments of `nearest` that do not fit.
+
+    Args:
+        shape: shape of the queries.
+        corpus: vectors of any precision.
+        top_k: number of vectors for each query.
+        similarity: name of the similarity.
+        rescore: number of candidates for each of these vectors.
+    """
+    precision = precision_of(corpus)
+    if len(shape) != 2:
+        raise ValueError(f"`queries` must be [queries, size]. Received: shape {shape}")
     if top_k < 1:
         raise ValueError(f"`top_k` must be at least 1. Received: top_k={top_k}")
+    if rescore < 1:
+        raise ValueError(f"`rescore` must be at least 1. Received: rescore={rescore}")
     if similarity not in (COSINE, DOT):
         raise ValueError(
             f"`similarity` must be {COSINE!r} or {DOT!r}. Received: similarity={similarity!r}"
@@ -121,47 +142,96 @@ def _check(
             "Vectors of 8 bits and of single bits have no length, so compare them by "
             f"similarity='cosine'. Received: similarity={similarity!r}"
         )
-    size = -(-queries.shape[1] // 8) if precision == UBINARY else queries.shape[1]
+    size = -(-shape[1] // 8) if precision == UBINARY else shape[1]
     if corpus.shape[1] != size:
         raise ValueError(
             "The vectors of queries and corpus must have one size. Received: queries of "
-            f"{queries.shape[1]} and a corpus of {corpus.shape[1]} ({precision}). Encode both with "
+            f"{shape[1]} and a corpus of {corpus.shape[1]} ({precision}). Encode both with "
             "the same model and the same `truncate_dim`."
         )
 
 
-def _merged(best: Nearest, numbers: np.ndarray, scores: np.ndarray, count: int) -> Nearest:
-    """Return the best of two sets of vectors for each query, sorted."""
-    if scores.shape[1] > count:
-        top = np.argpartition(-scores, count - 1, axis=1)[:, :count]
-        top.sort(axis=1)  # equal scores stay in the order of the corpus
-        numbers, scores = numbers[top], np.take_along_axis(scores, top, axis=1)
-    else:
-        numbers = np.broadcast_to(numbers, scores.shape)
-    indices = np.concatenate([best.indices, numbers], axis=1)
-    scores = np.concatenate([best.scores, scores], axis=1)
+def _best(
+    queries: np.ndarray,
+    start: int,
+    corpus: np.ndarray,
+    count: int,
+    similarity: str,
+    progress: Progress | None,
+) -> Nearest:
+    """Return the nearest vectors of a block of queries; for single bits, by equal bits.
+
+    Args:
+        queries: all queries, float32 [queries, size].
+        start: first query of the block.
+        corpus: vectors of any precision.
+        count: number of vectors for each query.
+        similarity: "cosine", where queries have the length 1, or "dot".
+        progress: see `nearest`.
+    """
+    block = queries[start : start + _QUERIES]
+    shape = (len(block), count)
+    best = Nearest(np.full(shape, -1, np.int64), np.full(shape, -np.inf, np.float32))
+    is_bits = corpus.dtype == np.uint8
+    block = np.where(block > 0, np.float32(1), np.float32(-1)) if is_bits else block
+    rows = max(1, _NUMBERS // max(1, *block.shape))
+    for first in range(0, len(corpus), rows):
+        part = corpus[first : first + rows]
+        best = _merged(best, first, _scores(block, part, similarity))
+        if progress is not None:
+            done = start * len(corpus) + len(block) * (first + len(part))
+            progress(done, len(queries) * len(corpus))
+    return best
+
+
+def _scores(queries: np.ndarray, part: np.ndarray, similarity: str) -> np.ndarray:
+    """Return the scores of queries and vectors: float32 [queries, vectors].
+
+    The score of single bits is the number of equal bits minus that of differing ones.
+    """
+    size = queries.shape[1]
+    if part.dtype != np.uint8:
+        vectors = as_float32(part, size)
+        scores = queries @ vectors.T
+        if similarity == COSINE:
+            lengths = np.sqrt(np.einsum("ij,ij->i", vectors, vectors))
+            scores /= np.maximum(lengths, np.finfo(np.float32).tiny)
+        return scores
+    if len(queries) > _FEW:
+        return queries @ as_float32(part, size).T
+    bits = np.packbits(queries > 0, axis=1)
+    if bits.shape[1] % 8 == 0:  # eight bytes are counted at once
+        bits, part = bits.view(np.uint64), np.ascontiguousarray(part).view(np.uint64)
+    differing = [np.bitwise_count(part ^ row).sum(axis=1, dtype=np.int32) for row in bits]
+    return size - 2 * np.stack(differing).astype(np.float32)
+
+
+def _merged(best: Nearest, first: int, scores: np.ndarray) -> Nearest:
+    """Return the best of the vectors so far and of the next block, sorted.
+
+    Args:
+        best: best vectors of earlier blocks, [queries, count].
+        first: number of the first vector of the block.
+        scores: scores of the block, float32 [queries, vectors].
+    """
+    count = best.scores.shape[1]
+    # An equal score is not better, because earlier vectors come first.
+    better = scores > best.scores[:, -1:]
+    many = np.flatnonzero(better.sum(axis=1) > 4 * count)
+    if len(many):
+        least = scores.shape[1] - count
+        better[many] &= scores[many] >= np.partition(scores[many], least, axis=1)[:, least, None]
+    rows, columns = np.nonzero(better)
+    if not len(rows):
+        return best
+    widths = np.bincount(rows, minlength=len(scores))
+    places = np.arange(len(rows)) - np.repeat(np.cumsum(widths) - widths, widths)
+    added = (len(scores), int(widths.max()))
+    new = Nearest(np.full(added, -1, np.int64), np.full(added, -np.inf, np.float32))
+    new.indices[rows, places], new.scores[rows, places] = first + columns, scores[rows, columns]
+    indices = np.concatenate([best.indices, new.indices], axis=1)
+    scores = np.concatenate([best.scores, new.scores], axis=1)
     order = np.argsort(-scores, axis=1, kind="stable")[:, :count]
     return Nearest(
         np.take_along_axis(indices, order, axis=1), np.take_along_axis(scores, order, axis=1)
     )
-
-
-def _nearest_bits(
-    queries: np.ndarray, corpus: np.ndarray, count: int, progress: Progress | None
-) -> np.ndarray:
-    """Return the vectors with the fewest differing bits for each query: int64 [queries, count]."""
-    bits = np.packbits(queries > 0, axis=1)
-    found = np.empty((len(queries), count), np.int64)
-    block = max(count, _BITS_AT_ONCE // corpus.shape[1])
-    for row, query in enumerate(bits):
-        differing = np.concatenate(
-            [
-                np.bitwise_count(corpus[start : start + block] ^ query).sum(axis=1, dtype=np.int32)
-                for start in range(0, len(corpus), block)
-            ]
-        )
-        keys = differing.astype(np.int64) * len(corpus) + np.arange(len(corpus))  # all different
-        found[row] = np.sort(np.partition(keys, count - 1)[:count]) % len(corpus)
-        if progress is not None:
-            progress(row + 1, len(queries))
-    return found
