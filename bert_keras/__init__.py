@@ -28,6 +28,7 @@ if TYPE_CHECKING:
         SentenceEncoder,
         SentencePairs,
         SequenceClassifier,
+        TextRanker,
         TokenClassifier,
         fit_few_shot,
     )
@@ -55,6 +56,7 @@ __all__ = [
     "SentenceEncoder",
     "SentencePairs",
     "SequenceClassifier",
+    "TextRanker",
     "TokenClassifier",
     "Tokenizer",
     "export",
@@ -88,6 +90,7 @@ _HOMES = {
     "SentencePairs": "models",
     "Distiller": "models",
     "SequenceClassifier": "models",
+    "TextRanker": "models",
     "TokenClassifier": "models",
     "Tokenizer": "tokenizers",
     "fit_few_shot": "models",

@@ -43,6 +43,7 @@ PROGRAMS = {
     "finetune": ("finetune", "Fine-tune a model on labelled examples by a recipe.", TRAIN),
     "recipes": ("recipe_list", "List the recipes: task, data, measured result.", TRAIN),
     "predict": ("predict", "Label, tag, answer or encode texts, tables and lines.", USE),
+    "rank": ("rank", "Rank documents for a query, or for a file of queries.", USE),
     "evaluate": ("evaluate", "Measure a fine-tuned model on labelled examples.", USE),
     "fill-mask": ("fill_mask", "Fill the masks of texts with an exported SavedModel.", USE),
 }

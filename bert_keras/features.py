@@ -35,6 +35,7 @@ LABEL = "label"  # label of a text or a pair of texts
 TAGS = "tags"  # labels of tokens
 START, END = "start", "end"  # first and last token of an answer
 CHOICE = "choice"
+SCORE = "score"  # relevance of a document for a query
 SENTENCE_VECTOR = "sentence_vector"
 SIMILARITY = "similarity"  # similarity of two texts
 MATCH = "match"  # similarity of a text to every second text in a batch
@@ -95,7 +96,8 @@ IGNORED_KEYS = frozenset(
         # Inputs of other heads, and segments for a model without a segment table.
         *(MASK_POSITIONS, PROMPT_LENGTH, SEGMENT_IDS),
         # Labels by the names of our outputs.
-        *(MLM, NSP, SOP, RTD, LABEL, TAGS, START, END, CHOICE, SIMILARITY, MATCH, SENTENCE_VECTOR),
+        *(MLM, NSP, SOP, RTD, LABEL, TAGS, START, END, CHOICE, SCORE, SIMILARITY, MATCH),
+        SENTENCE_VECTOR,
         # Labels and sample weights by their names in Hugging Face, KerasHub and Google's TFRecords.
         *("labels", "label_ids", "next_sentence_label", "next_sentence_labels"),
         *("sentence_order_label", "start_positions", "end_positions"),

@@ -16,6 +16,7 @@ FINETUNED: dict[str, tuple[str, ...]] = {
     "token_classification": ("TokenClassifier",),
     "question_answering": ("QuestionAnswerer",),
     "multiple_choice": ("MultipleChoice",),
+    "text_ranking": ("TextRanker",),
     "sentence_similarity": ("SentencePairs", "SentenceEncoder"),
     "pair_classification": ("SentencePairs",),
     "retrieval": ("SentencePairs",),
@@ -30,7 +31,7 @@ PRETRAINED: dict[str, tuple[str, ...]] = {
 # Tasks whose examples are a table of texts, or of pairs.
 TEXT_TASKS = (
     *("text_classification", "multi_label_classification", "text_regression"),
-    *("sentence_similarity", "pair_classification", "retrieval"),
+    *("sentence_similarity", "pair_classification", "retrieval", "text_ranking"),
 )
 # Tasks whose models read a long text in overlapping windows.
 WINDOW_TASKS = ("token_classification", "question_answering")
@@ -55,12 +56,13 @@ WITHOUT_FILE: dict[str, dict[str, str]] = {
     "inference": {"pretraining": "answers are those of fill_mask, and `next_sentence` beside it"},
     "models": {},
     "export/graph": dict.fromkeys(
-        ("multiple_choice", "sentence_similarity", "fill_mask", "pretraining"), _WHOLE_TEXTS
+        ("multiple_choice", "sentence_similarity", "text_ranking", "fill_mask", "pretraining"),
+        _WHOLE_TEXTS,
     ),
     "export/runtimes": dict.fromkeys(
         (
             *("text_classification", "question_answering", "multiple_choice"),
-            *("sentence_similarity", "fill_mask", "pretraining"),
+            *("sentence_similarity", "text_ranking", "fill_mask", "pretraining"),
         ),
         _RAW_OUTPUTS,
     ),

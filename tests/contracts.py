@@ -360,7 +360,8 @@ def _check_training_step(
 ) -> None:
     """Check that a training step gives finite values, and that only float16 scales the loss."""
     task.compile(keras.optimizers.SGD(1e-3), **task.loss_and_metrics())
-    y = {name: np.zeros(logits.shape[:-label_axes], "int32") for name, logits in logits.items()}
+    shapes = {name: values.shape[: values.ndim - label_axes] for name, values in logits.items()}
+    y = {name: np.zeros(shape, "int32") for name, shape in shapes.items()}
     scaled = isinstance(task.optimizer, keras.optimizers.LossScaleOptimizer)
     assert scaled == (task.dtype_policy.name == "mixed_float16")
     history = task.fit(x, y, batch_size=len(x[features.TOKEN_IDS]), verbose=0).history

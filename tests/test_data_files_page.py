@@ -11,7 +11,8 @@ import pytest
 from bert_keras.data import read_entities
 from bert_keras.data.annotation_files import ENTITY_KEYS
 from bert_keras.training import finetuned_model
-from bert_keras.training.finetune_recipe import FinetuneRecipe, load_finetuning, quicktest
+from bert_keras.training.finetune import quicktest
+from bert_keras.training.finetune_recipe import FinetuneRecipe, load_finetuning
 from bert_keras.training.recipe_files import read_command
 from tests.markdown import Block, blocks, run_python
 

@@ -15,12 +15,12 @@ from bert_keras import data
 from bert_keras.errors import UsageError
 from bert_keras.inference import base as answers
 from bert_keras.training import finetuned_model, predict
+from bert_keras.training.finetune import quicktest
 from bert_keras.training.finetune_recipe import (
     TASK_NAMES,
     FinetuneRecipe,
     known_finetunings,
     load_finetuning,
-    quicktest,
 )
 from bert_keras.training.pretrain_recipe import PretrainRecipe, load_recipe
 from bert_keras.training.pretrain_recipe import quicktest as quick_pretraining

@@ -35,6 +35,7 @@ PUBLIC = {
     "SentencePairs",
     "Distiller",
     "SequenceClassifier",
+    "TextRanker",
     "TokenClassifier",
     "PRESETS",
     "Predictor",

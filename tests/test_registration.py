@@ -34,7 +34,7 @@ NOT_SAVED = ("keras.callbacks.", "keras.utils.")
 # Abstract base classes of registered classes.
 BASES = {
     *("DirectModel", "FastCall", "FitsText", "SerializableLayer", "Task", "TaskView"),
-    *("VectorLoss", "WholeBatchLoss"),
+    *("RankingLoss", "VectorLoss", "WholeBatchLoss"),
     *("WithoutUnused",),
     *("_DistanceBias", "_SavesAdapters", "_SomeTokens"),
 }

@@ -10,8 +10,9 @@ import keras
 import pytest
 
 from bert_keras.predictor import Predictor
+from bert_keras.training.finetune import quicktest
 from bert_keras.training.finetune_grid import read_grid, split_words
-from bert_keras.training.finetune_recipe import FinetuneRecipe, load_finetuning, quicktest
+from bert_keras.training.finetune_recipe import FinetuneRecipe, load_finetuning
 from bert_keras.training.recipe_files import read_command
 from tests.markdown import blocks, run_python
 

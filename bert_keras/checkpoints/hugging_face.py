@@ -31,11 +31,43 @@ _SUMMARY = {"summary_type": "first", "summary_use_proj": True, "summary_activati
 _HIDDEN = {"hidden_activation": None, "hidden_norm": False, "hidden_bias": True}
 # Options of the MLM head, with those of BERT's.
 _MLM = {"hidden_norm": True, "hidden_bias": True, "output_bias": True}
+# Options of a text classifier that a `TextRanker` has no choice of.
+_OF_CLASSES = ("num_classes", "labels", "problem")
 _PROBLEMS = {
     "single_label": "single_label_classification",
     "multi_label": "multi_label_classification",
     "regression": "regression",
 }
+
+
+def stored(class_name: str, options: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
+    """Return the class and the options that files state for a task.
+
+    A `TextRanker` is written as a `SequenceClassifier` of one class.
+    """
+    theirs = task_format(class_name).stored_as
+    if not theirs:
+        return class_name, options
+    return theirs, {**options, "num_classes": 1, "labels": ["LABEL_0"], "problem": "regression"}
+
+
+def options_for(class_name: str, written: str, options: dict[str, Any]) -> dict[str, Any] | None:
+    """Return the options of a task that was written as another class with the same head.
+
+    Args:
+        class_name: name of the class that is opened.
+        written: name of the class that was written.
+        options: options of that class.
+
+    Returns:
+        Options of `class_name`; None if the two classes have other heads.
+    """
+    if task_format(class_name).stored_as == written:
+        return {name: value for name, value in options.items() if name not in _OF_CLASSES}
+    if task_format(written).stored_as == class_name:
+        kept = {name: value for name, value in options.items() if name != "loss"}
+        return dict(stored(written, kept)[1])
+    return None
 
 
 def write_head_options(
@@ -48,6 +80,7 @@ def write_head_options(
         options: options of the task.
         family: names of the encoder's family.
     """
+    class_name, options = stored(class_name, options)
     values: dict[str, Any] = {}
     if "labels" in options:
         values["id2label"] = {str(i): name for i, name in enumerate(options["labels"])}
@@ -101,7 +134,7 @@ def family_head(class_name: str, config: BertConfig) -> dict[str, Any]:
     family, task = FAMILIES[config.family], task_format(class_name)
     if task.is_mlm:
         return _mlm_head(family, config)
-    activation = family.hidden_activation.get(class_name)
+    activation = family.hidden_activation.get(task.stored_as or class_name)
     activation = config.activation if activation == OF_ENCODER else activation
     if activation is None and not task.reads_text_vector:
         return {}
@@ -194,7 +227,7 @@ def read_head_options(
             if values.get(key, value) != value:
                 received = f"{key}={values[key]!r:.100}"
                 raise ArtifactError(f"{path}: not supported: {received}. Supported: {value!r}")
-    key = family.head_dropout.get(class_name)
+    key = family.head_dropout.get(task.stored_as or class_name)
     if key and values.get(key) is not None:
         options["dropout"] = values[key]
     classes = values.get("architectures")

@@ -107,6 +107,7 @@ class TaskFormat:
         has_summary: ELECTRA's config.json states the head by `summary_type` and the like.
         has_pair_loss: the loss is "nsp" or "sop", which the family decides, and needs a pooler.
         has_generator: it trains ELECTRA's generator beside the encoder.
+        stored_as: class that it is in files, with one class and the same head; "" for its own.
     """
 
     ending: str = ""
@@ -117,19 +118,22 @@ class TaskFormat:
     has_summary: bool = False
     has_pair_loss: bool = False
     has_generator: bool = False
+    stored_as: str = ""
 
 
 _TEXT_VECTOR = TaskFormat(reads_text_vector=True)
+_CLASSIFIER = dataclasses.replace(
+    _TEXT_VECTOR, ending="ForSequenceClassification", is_text_classifier=True
+)
 _TASK_FORMATS = {  # by class name, which is what files state
     "MaskedLM": TaskFormat(ending="ForMaskedLM", is_mlm=True),
-    "SequenceClassifier": dataclasses.replace(
-        _TEXT_VECTOR, ending="ForSequenceClassification", is_text_classifier=True, has_labels=True
-    ),
+    "SequenceClassifier": dataclasses.replace(_CLASSIFIER, has_labels=True),
     "TokenClassifier": TaskFormat(ending="ForTokenClassification", has_labels=True),
     "QuestionAnswerer": TaskFormat(ending="ForQuestionAnswering"),
     "MultipleChoice": dataclasses.replace(
         _TEXT_VECTOR, ending="ForMultipleChoice", has_summary=True
     ),
+    "TextRanker": dataclasses.replace(_CLASSIFIER, stored_as="SequenceClassifier"),
     "Pretrainer": TaskFormat(has_pair_loss=True),
     "ElectraPretrainer": TaskFormat(has_generator=True),
 }

@@ -164,7 +164,9 @@ class Folder(Checkpoint):
         If `architectures` names several, a class with a head comes before one without.
         """
         if self.manifest is not None:
-            return self.manifest["class"]
+            written = self.manifest["class"]
+            is_same = hugging_face.options_for(class_name, written, {}) is not None
+            return class_name if is_same else written
         classes = self._named_classes()
         classes.sort(key=lambda ours: ours in (ENCODER, *VECTOR_CLASSES))
         return class_name if class_name in classes else next(iter(classes), None)
@@ -236,7 +238,9 @@ class Folder(Checkpoint):
         written, options = self.manifest["class"], self.manifest["options"]
         if written == class_name and sentence_transformers.is_one(self.directory):
             sentence_transformers.check_same(self.directory, options, self.directory / MANIFEST)
-        if written != class_name:
+        if (same := hugging_face.options_for(class_name, written, options)) is not None:
+            options = same
+        elif written != class_name:
             kept = VECTOR_OPTIONS if {written, class_name} == set(VECTOR_CLASSES) else ()
             options = {name: options[name] for name in kept if name in options}
         return options, self.directory / MANIFEST

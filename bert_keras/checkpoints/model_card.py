@@ -42,6 +42,7 @@ PIPELINES = {
     "token_classification": "token-classification",
     "question_answering": "question-answering",
     "multiple_choice": "multiple-choice",
+    "text_ranking": "text-ranking",
     "feature_extraction": "feature-extraction",
 }
 _FAMILIES = {

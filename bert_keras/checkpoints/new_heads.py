@@ -16,6 +16,7 @@ import keras
 
 from bert_keras.checkpoints import tensors
 from bert_keras.checkpoints.hugging_face import MOST_CLASSES
+from bert_keras.checkpoints.hugging_face_family import task_format
 from bert_keras.checkpoints.hugging_face_tensors import HEADS
 from bert_keras.checkpoints.name_mapping import NameMap, TensorSpec, begins
 from bert_keras.config import BertConfig
@@ -136,8 +137,15 @@ def check_labels(
         path: file that states `saved`.
 
     Raises:
-        ArtifactError: if the names, their order or their number differ.
+        ArtifactError: if the names, their order or their number differ, or a class with one score
+            gets several labels.
     """
+    if count not in (None, 1) and task_format(class_name).stored_as:
+        raise ArtifactError(
+            f"{path}: the head in it has {count} labels, and a {class_name} has one score. To open "
+            f"it use {task_format(class_name).stored_as}.from_preset; for a new head pass "
+            "new_head=True."
+        )
     number, labels = options.get("num_classes"), options.get("labels")
     names, saved_number = saved.get("labels"), saved.get("num_classes", count)
     if not isinstance(saved_number, int) or number is None:

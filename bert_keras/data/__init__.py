@@ -28,6 +28,7 @@ from bert_keras.data.supervised import (
 from bert_keras.data.table_columns import split_folder
 from bert_keras.data.tag_schemes import from_bio, to_bio
 from bert_keras.data.text_classification import read_table, targets_of, text_examples
+from bert_keras.data.text_ranking import grouped_by_query, ranking_examples
 from bert_keras.data.token_classification import read_conll, tag_examples, write_conll
 
 __all__ = [
@@ -62,6 +63,7 @@ __all__ = [
     "few_shot_examples",
     "fill_rows",
     "from_bio",
+    "grouped_by_query",
     "label_names",
     "length_multiple",
     "num_training_rows",
@@ -69,6 +71,7 @@ __all__ = [
     "pair_examples",
     "py_dataset",
     "question_examples",
+    "ranking_examples",
     "read",
     "read_choices",
     "read_conll",

@@ -17,7 +17,7 @@ from bert_keras.inference.multiple_choice import ChoiceMethods
 from bert_keras.inference.question_answering import AnswerMethods, RankedAnswer
 from bert_keras.inference.sentence_similarity import VectorMethods, prompt_length
 from bert_keras.inference.text_classification import LabelMethods
-from bert_keras.inference.text_ranking import RankingMethods
+from bert_keras.inference.text_ranking import PairScoreMethods, RankingMethods
 from bert_keras.inference.token_classification import TagMethods, entity_tags
 from bert_keras.inference.zero_shot_classification import ZeroShotMethods
 
@@ -32,6 +32,7 @@ __all__ = [
     "LabelMethods",
     "MaskMethods",
     "PairMethods",
+    "PairScoreMethods",
     "Ranked",
     "RankedAnswer",
     "RankingMethods",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
@@ -336,6 +336,7 @@ _CURES = {
     features.TAGS: "TokenClassifier.from_preset(folder, labels=[...])",
     features.START: "QuestionAnswerer.from_preset(folder, new_head=True)",
     features.CHOICE: "MultipleChoice.from_preset(folder, new_head=True)",
+    features.SCORE: "TextRanker.from_preset(folder, new_head=True)",
     features.MLM: "MaskedLM.from_preset(folder)",
     features.NSP: "Pretrainer.from_preset(folder)",
 }
@@ -392,9 +393,3 @@ class TextMethods:
                 f"{type(self._prediction_model()).__name__} with {', '.join(map(repr, outputs))}. "
                 f"{_CURES[output]} opens such a model; a new head must be trained by `fit` first."
             )
-
-    def _document_scores(
-        self, query: str, documents: Sequence[str], before: dict[str, Any], reading: dict[str, Any]
-    ) -> Any:
-        """Return the score of a query with each document; see `RankingMethods`."""
-        raise NotImplementedError

@@ -300,3 +300,9 @@ def softmax(logits: np.ndarray) -> np.ndarray:
 def sigmoid(logits: np.ndarray) -> np.ndarray:
     """Return the logistic sigmoid of each logit, float32 of the same shape."""
     return np.exp(-np.logaddexp(np.float32(0.0), -logits.astype(np.float32)))
+
+
+def activated(logits: np.ndarray, activation: str) -> np.ndarray:
+    """Apply a Keras activation, by its name; float32 of the same shape."""
+    values = keras.activations.get(activation)(keras.ops.convert_to_tensor(logits))
+    return np.asarray(keras.ops.convert_to_numpy(values), np.float32)

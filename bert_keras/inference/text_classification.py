@@ -1,17 +1,16 @@
-"""Classification of texts and pairs of texts: probabilities, best labels, scores of pairs."""
+"""Classification of texts and pairs of texts: probabilities and best labels."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
 
-import keras
 import numpy as np
 
 from bert_keras import features
-from bert_keras.inference.base import Label, TextMethods, one_or_many, prompt_of
-from bert_keras.inference.batching import sigmoid, softmax
-from bert_keras.inference.sentence_similarity import encode_prompted
+from bert_keras.inference.base import Label, one_or_many
+from bert_keras.inference.batching import activated, sigmoid, softmax
+from bert_keras.inference.text_ranking import PairScoreMethods
 
 REGRESSION = "regression"
 
@@ -24,12 +23,6 @@ def probabilities(logits: np.ndarray, problem: str | None) -> np.ndarray:
     if problem == REGRESSION:
         return logits
     return softmax(logits) if problem == "single_label" else sigmoid(logits)
-
-
-def activated(logits: np.ndarray, activation: str) -> np.ndarray:
-    """Apply a Keras activation, by its name; float32 of the same shape."""
-    values = keras.activations.get(activation)(keras.ops.convert_to_tensor(logits))
-    return np.asarray(keras.ops.convert_to_numpy(values), np.float32)
 
 
 def labels(
@@ -70,7 +63,7 @@ def labels(
     return [row[0] for row in sorted_labels]
 
 
-class LabelMethods(TextMethods):
+class LabelMethods(PairScoreMethods):
     """Prediction methods of models that classify texts or pairs of texts."""
 
     @property
@@ -123,24 +116,6 @@ class LabelMethods(TextMethods):
             return activated(logits, self._prediction_model().options["activation"])
         return probabilities(logits, self._problem)
 
-    def _logits(
-        self,
-        texts: Sequence[str],
-        pairs: Sequence[str] | None,
-        prompt: str | None = None,
-        prompt_name: str | None = None,
-        batch_size: int | None = None,
-        **reading: Any,
-    ) -> np.ndarray:
-        """Return the logits of texts or pairs with a prompt before each, float32 [texts, classes].
-
-        `reading` are `long_texts` and `stride` of the runner.
-        """
-        before = prompt_of(self._prediction_model().options, prompt, prompt_name)
-        runner = self._runner(batch_size, **reading)
-        rows = encode_prompted(runner, texts, before, pairs)
-        return runner.per_example(features.LABEL, rows)
-
     @one_or_many("texts", "pairs")
     def predict_labels(
         self,
@@ -173,70 +148,6 @@ class LabelMethods(TextMethods):
         reading: Any = {"long_texts": long_texts, "stride": stride}
         scores, names = self.predict_scores(texts, pairs, **reading), self.label_names
         return labels(scores, names, self._problem, top_k=top_k, threshold=threshold)
-
-    @one_or_many("firsts", "seconds")
-    def predict_pair_scores(
-        self,
-        firsts: str | Sequence[str],
-        seconds: str | Sequence[str],
-        *,
-        prompt: str | None = None,
-        prompt_name: str | None = None,
-        long_texts: str | None = None,
-        stride: int | None = None,
-    ) -> np.ndarray:
-        """Return the score of each pair, as a CrossEncoder of sentence-transformers predicts it.
-
-        The model's `activation` is applied to the logits. Without one, it is a sigmoid for a single
-        class, and none for several. For probabilities of labels call `predict_scores`.
-
-        Args:
-            firsts: first texts, such as questions, or one text.
-            seconds: second texts, such as passages, as many, or one text.
-            prompt: prompt before each first text; see `encode`.
-            prompt_name: name of the prompt; see `encode`.
-            long_texts: "truncate" or "windows" for long texts; see `predict_scores`.
-            stride: doc stride of the windows; see `predict_scores`.
-
-        Returns:
-            float32 [pairs], or [pairs, classes] for several classes. For one pair, its entry alone.
-
-        Raises:
-            ValueError: if the model is not a `SequenceClassifier`, or the texts differ in number.
-        """
-        model = self._prediction_model()
-        if features.LABEL not in model.output or model.reads_apart:
-            raise ValueError(
-                "`predict_pair_scores` needs a SequenceClassifier. "
-                f"Received: a {type(model).__name__}. For the similarity of vectors "
-                "call `similarity`."
-            )
-        reading = self._reading(long_texts, stride)
-        logits = self._logits(firsts, seconds, prompt, prompt_name, **reading)
-        usual = "sigmoid" if logits.shape[1] == 1 else "linear"
-        scores = activated(logits, model.options.get("activation", usual))
-        return scores[:, 0] if scores.shape[1] == 1 else scores
-
-    def _document_scores(
-        self, query: str, documents: Sequence[str], before: dict[str, Any], reading: dict[str, Any]
-    ) -> np.ndarray:
-        """Return the score of a query with each document: [documents]; of vectors without labels.
-
-        Raises:
-            ValueError: the model has several classes.
-        """
-        model = self._prediction_model()
-        if features.LABEL not in model.output or model.reads_apart:
-            return super()._document_scores(query, documents, before, reading)
-        firsts = [query] * len(documents)
-        scores = self.predict_pair_scores(firsts, documents, **before, **reading)
-        if scores.ndim > 1:
-            raise ValueError(
-                "`rank` needs a model with one score for a query and a document. Received: a "
-                f"{type(model).__name__} with {scores.shape[1]} classes. For its probabilities "
-                "call `predict_scores`."
-            )
-        return scores
 
     @property
     def _problem(self) -> str:

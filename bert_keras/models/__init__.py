@@ -12,6 +12,7 @@ from bert_keras.models.sentence_similarity import SentenceEncoder
 from bert_keras.models.task import Task
 from bert_keras.models.task_views import ChunkedTask, PackedTask
 from bert_keras.models.text_classification import SequenceClassifier
+from bert_keras.models.text_ranking import TextRanker
 from bert_keras.models.token_classification import TokenClassifier
 from bert_keras.models.with_tokenizer import checked_length, encoder_for
 
@@ -31,6 +32,7 @@ __all__ = [
     "SentencePairs",
     "SequenceClassifier",
     "Task",
+    "TextRanker",
     "TokenClassifier",
     "checked_length",
     "encoder_for",

@@ -11,7 +11,7 @@ from bert_keras import features
 from bert_keras.layers import HiddenDistance, MergeChoices
 from bert_keras.layers.serialization import SerializableLayer
 from bert_keras.layers.sharing import described
-from bert_keras.losses import InBatchLoss
+from bert_keras.losses import InBatchLoss, RankingLoss
 from bert_keras.models.encoder import EncoderView
 from bert_keras.models.task import Task
 from bert_keras.models.task_views import TaskView
@@ -171,9 +171,17 @@ class DistillationLoss(keras.losses.Loss):
         loss: the loss of the labels.
         temperature: T; see `Distiller`.
         alpha: see `Distiller`.
+
+    Raises:
+        ValueError: the loss is a `RankingLoss`, which compares documents with each other.
     """
 
     def __init__(self, loss: keras.losses.Loss, *, temperature: float = 2.0, alpha: float = 0.5):
+        if isinstance(loss, RankingLoss):
+            raise ValueError(
+                "A ranker learns from a teacher by its targets: pass the scores of the teacher as "
+                f"`y`, with loss='margin_mse'. Received: loss={type(loss).__name__}"
+            )
         super().__init__(name="distillation", reduction=loss.reduction)
         self.loss, self.temperature, self.alpha = loss, temperature, alpha
 

@@ -20,6 +20,7 @@ from bert_keras.data.long_texts import (
     reading_options,
     warn,
 )
+from bert_keras.data.text_ranking import RankingExamples
 from bert_keras.inference.multiple_choice import ROWS
 from bert_keras.inference.question_answering import MAX_QUESTION
 from bert_keras.models.text_columns import TextColumns
@@ -123,6 +124,8 @@ def _cut(task: Any, reading: Reading, text: TextColumns, examples: SupervisedExa
     if task.task_name == "question_answering":
         count = len(values_of("question", text.columns[0]))  # each has several examples
         limit, noun, advice = MAX_QUESTION, "questions", "Ask shorter questions."
+    elif isinstance(examples, RankingExamples):
+        count, noun = examples.num_rows, "pairs"
     elif task.task_name == "multiple_choice":
         noun = ROWS
     elif task.takes_windows:

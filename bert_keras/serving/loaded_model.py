@@ -270,7 +270,8 @@ class PredictorModel(LoadedModel):
         self.take_options(task.options)
         if task.fills_masks:
             self.mask_token = predictor.tokenizer.id_to_token(predictor.tokenizer.mask_id)
-        self.takes_pairs = task.takes_pairs and not task.reads_apart
+        reads_one = len(task.answer_inputs()) == 1 and not task.reads_apart
+        self.takes_pairs = task.takes_pairs and reads_one
         self._attention_encoder: Any = None  # built by the first request for the attention
         self._add_more()
 

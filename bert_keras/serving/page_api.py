@@ -260,7 +260,7 @@ def _vector(row: Mapping[str, Any], top_k: int | None) -> dict[str, Any]:
 _SHOWN: dict[str, Callable[[Mapping[str, Any], int | None], dict[str, Any]]] = {
     **dict.fromkeys(LABEL_TASKS, _labels),
     **dict.fromkeys(VECTOR_TASKS, _vector),
-    "text_regression": _numbers,
+    **dict.fromkeys(("text_regression", "text_ranking"), _numbers),
     "token_classification": _entities,
     "question_answering": _answers,
     "multiple_choice": _choice,

@@ -181,6 +181,15 @@ def _multiple_choice_signatures(predictor: Predictor) -> dict[str, Signature]:
     return {DEFAULT: Signature(run, inputs, outputs)}
 
 
+def _text_ranking_signatures(predictor: Predictor) -> dict[str, Signature]:
+    """Return the signature of a ranker: the score of a query and a document."""
+
+    def run(columns: Columns) -> Outputs:
+        return {"scores": predictor.predict_pair_scores(columns["text"], columns["pair"])[:, None]}
+
+    return {DEFAULT: Signature(run, _PAIRS, {"scores": _ROWS_OF_FLOATS})}
+
+
 def _sentence_similarity_signatures(predictor: Predictor) -> dict[str, Signature]:
     """Return the signatures of a sentence encoder: vectors of texts, similarity of pairs."""
     vectors = Signature(
@@ -315,6 +324,7 @@ _SIGNATURES: dict[str, Callable[[Predictor], dict[str, Signature]]] = {
     "token_classification": _token_classification_signatures,
     "question_answering": _question_answering_signatures,
     "multiple_choice": _multiple_choice_signatures,
+    "text_ranking": _text_ranking_signatures,
     "sentence_similarity": _sentence_similarity_signatures,
     "feature_extraction": _feature_extraction_signatures,
     "fill_mask": _fill_mask_signatures,

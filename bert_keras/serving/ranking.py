@@ -24,7 +24,8 @@ _PAIR = ("text", "pair")
 
 def can_score_pairs(model: LoadedModel) -> bool:
     """Return whether a model was trained to score pairs of texts, as a re-ranker is."""
-    return model.task == "text_regression" and model.of_inputs(*_PAIR) is not None
+    tasks = ("text_regression", "text_ranking")
+    return model.task in tasks and model.of_inputs(*_PAIR) is not None
 
 
 def can_compare_vectors(model: LoadedModel) -> bool:

@@ -229,7 +229,7 @@ async def _classify(service: Service, request: Request) -> Response:
 
 async def _regress(service: Service, request: Request) -> Response:
     """Answer `:regress`: a number for each example."""
-    tasks = ("text_regression",)
+    tasks = ("text_regression", "text_ranking")
     answered, is_own, headers = await _run_examples(service, request, REGRESS, tasks)
     numbers = _output(answered, "scores" if is_own else "outputs")
     result = np.reshape(numbers, (len(numbers), -1))[:, 0].tolist()

@@ -27,6 +27,7 @@ Exit codes: 0 done, 2 bad arguments, 3 bad examples, 4 damaged files, 5 no space
 
 from __future__ import annotations
 
+import dataclasses
 import shlex
 import sys
 from collections.abc import Callable
@@ -35,7 +36,7 @@ from typing import TYPE_CHECKING, Any
 from bert_keras.errors import NumericError, UsageError
 from bert_keras.training import machine, recipe_help
 from bert_keras.training.finetune_grid import HELP, KEY, Grid, read_grid, split_words
-from bert_keras.training.finetune_recipe import FOLDER, FinetuneRecipe, load_finetuning, quicktest
+from bert_keras.training.finetune_recipe import FOLDER, FinetuneRecipe, load_finetuning
 from bert_keras.training.recipe_files import read_command
 from bert_keras.training.run import check_folder, run, train
 
@@ -105,6 +106,27 @@ def _read(words: list[str]) -> tuple[FinetuneRecipe, set[str]]:
         quicktest,
         "finetune",
         named="the folder of the run",
+    )
+
+
+def quicktest(recipe: FinetuneRecipe) -> FinetuneRecipe:
+    """Return the recipe of a quick test: few examples and steps, all else as it is."""
+    is_question = recipe.task == "question_answering"
+    more: dict[str, Any] = {"max_question": 16, "stride": 8} if is_question else {}
+    if recipe.representation == "concat_last_4":  # its model has fewer layers
+        more = {"representation": "last"}
+    return dataclasses.replace(
+        recipe,
+        name=f"{recipe.name}_quicktest",
+        rows=0,
+        dev_rows=0,
+        epochs=2,
+        batch_size=4,
+        max_length=32,
+        evaluations=1,
+        learning_rate=1e-3,
+        layers="",
+        **more,
     )
 
 

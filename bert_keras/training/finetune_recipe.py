@@ -15,7 +15,7 @@ TASK_NAMES = tuple(FINETUNED)
 
 # Tasks that a value is for.
 _CHOICES, _QUESTIONS = ("multiple_choice",), ("question_answering",)
-_TAGS = ("token_classification",)
+_TAGS, _RANKING = ("token_classification",), ("text_ranking",)
 _VECTORS = ("sentence_similarity", "pair_classification", "retrieval")
 _TABLES = (*TEXT_TASKS, *_CHOICES)
 _WITH_LABELS = (*(task for task in TEXT_TASKS if task != "retrieval"), *_TAGS)
@@ -24,7 +24,8 @@ _FEW_SHOT = ("text_classification", "multi_label_classification")
 _LABELLED = (*_CLASSES, "multi_label_classification", *_TAGS)
 _WINDOWED = ("text_classification", "multi_label_classification", "text_regression")
 _TOKENS = (*_WINDOWED, *_TAGS)
-_WITH_DROPOUT = (*_TOKENS, *_QUESTIONS, *_CHOICES)
+_WITH_DROPOUT = (*_TOKENS, *_QUESTIONS, *_CHOICES, *_RANKING)
+_TAUGHT = tuple(task for task in TASK_NAMES if task not in _RANKING)
 
 
 def _rate(rate: float) -> str:
@@ -165,6 +166,16 @@ class FinetuneRecipe(RunRecipe):
         "checkpoint to start from: a folder, a run, a name of PRESETS, or hf://organisation/name",
         "",
     )
+    loss: str = _model(
+        "loss of the scores of a query's documents",
+        "binary",
+        choices={
+            "binary": "relevance from 0 to 1, of each document on its own",
+            "list_net": "order of the documents, ListNet",
+            "lambda": "order of the documents, LambdaLoss for nDCG",
+        },
+        tasks=_RANKING,
+    )
     dropout: float = _model("dropout rate of the head", 0.1, tasks=_WITH_DROPOUT)
     freeze: bool = _model(
         "freeze the encoder; train only the head",
@@ -228,7 +239,9 @@ class FinetuneRecipe(RunRecipe):
         "encoder layers to keep, by index from 0, separated by commas; empty: all", ""
     )
     teacher: str = _teacher(
-        "checkpoint of a fine-tuned model with the same labels to learn from; empty: none", ""
+        "checkpoint of a fine-tuned model with the same labels to learn from; empty: none",
+        "",
+        tasks=_TAUGHT,
     )
     temperature: float = _teacher(
         "softmax temperature of the distillation loss",
@@ -236,7 +249,7 @@ class FinetuneRecipe(RunRecipe):
         above_zero=True,
         is_share=False,
         tasks=tuple(
-            task for task in TASK_NAMES if task not in ("text_regression", "sentence_similarity")
+            task for task in _TAUGHT if task not in ("text_regression", "sentence_similarity")
         ),
     )
     alpha: float = _teacher(
@@ -383,14 +396,3 @@ def load_finetuning(name_or_path: str) -> FinetuneRecipe:
         UsageError: no such recipe, or a file that does not define one.
     """
     return recipe_files.load_recipe(name_or_path, FinetuneRecipe, FOLDER)
-
-
-def quicktest(recipe: FinetuneRecipe) -> FinetuneRecipe:
-    """Return the recipe of a quick test: few examples and steps, all else as it is."""
-    sizes: dict[str, Any] = {"rows": 0, "dev_rows": 0, "batch_size": 4, "max_length": 32}
-    steps: dict[str, Any] = {"epochs": 2, "evaluations": 1, "learning_rate": 1e-3, "layers": ""}
-    if recipe.task in _QUESTIONS:
-        sizes |= {"max_question": 16, "stride": 8}
-    if recipe.representation == "concat_last_4":  # its model has fewer layers
-        sizes |= {"representation": "last"}
-    return dataclasses.replace(recipe, name=f"{recipe.name}_quicktest", **sizes, **steps)

@@ -58,13 +58,18 @@ import math
 import re
 import sys
 from collections.abc import Iterator, Sequence
-from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 from bert_keras import file_io
-from bert_keras.errors import ArtifactError, DataError, UsageError
+from bert_keras.errors import UsageError
 from bert_keras.training import progress
+from bert_keras.training.program_inputs import (
+    input_rows,
+    is_table,
+    is_text,
+    open_predictor,
+    reading_of,
+)
 from bert_keras.training.recipe_files import parse_overrides, require_no_flags
 from bert_keras.training.run import run
 
@@ -96,8 +101,6 @@ _DEFAULTS: dict[str, Any] = {
 }
 _READING = ("format", "header", "quoting", "separator", "encoding")
 _KEY = re.compile(r"[a-z_]+=")
-# Endings by which a word that names no file is a file that is missing, not a text.
-_ENDINGS = re.compile(r"\S*\.(csv|tsv|tab|txt|jsonl?|ndjson|parquet|conll|gz)", re.IGNORECASE)
 _OFFICIAL = (".json", ".conll")
 # Option of `Predictor` -> the models that take it, for messages.
 _TAKERS = {
@@ -145,7 +148,7 @@ def _predict(model: str, inputs: Sequence[str], values: dict[str, Any]) -> int:
         require_new(out, overwrite=values["overwrite"])
         require_apart(out, [word for word in inputs if word != "-"])
     threshold = _number("null_threshold", values["null_threshold"])
-    predictor = _open(model, values)
+    predictor = open_predictor(model, values)
     _set_reading(predictor, model, values)
     options = _options(predictor, model, threshold, values)
     rows = _rows(predictor, model, inputs, values)
@@ -162,29 +165,6 @@ def _predict(model: str, inputs: Sequence[str], values: dict[str, Any]) -> int:
         count = write(out, records(predictor, rows, threshold=values["threshold"], **options))
     print(f"{count:,} predictions: {out}")
     return 0
-
-
-def _open(model: str, values: dict[str, Any]) -> Any:
-    """Open the predictor of a model, with the batch size and length of the command line."""
-    from bert_keras.predictor import Predictor
-
-    sizes: dict[str, Any] = {"batch_size": values["batch_size"]}
-    try:
-        return Predictor.from_preset(
-            model,
-            **sizes,
-            max_length=values["max_length"] or None,
-            allow_pickle=values["allow_pickle"],
-            trust=values["trust"],
-            variant=values["variant"] or None,
-            averages=values["averages"],
-            dtype=values["precision"] or None,
-            device=values["device"] or None,
-        )
-    except (ArtifactError, DataError, UsageError):
-        raise
-    except ValueError as error:
-        raise UsageError(str(error)) from error
 
 
 def _set_reading(predictor: Any, model: str, values: dict[str, Any]) -> None:
@@ -259,46 +239,21 @@ def _rows(
     predictor: Any, model: str, inputs: Sequence[str], values: dict[str, Any]
 ) -> Iterator[Any]:
     """Yield the rows of all inputs."""
-    from bert_keras.predictor import (
-        STANDARD_INPUT,
-        file_lines,
-        keys_of,
-        line_rows,
-        standard_input,
-        table_rows,
-    )
+    from bert_keras.predictor import keys_of
 
     keys = keys_of(predictor.task)
     columns, reading = _columns_and_reading(model, values)
     texts = 0
     for word in inputs:
         path = file_io.expanded(word)
-        if word == "-":
-            yield from line_rows(standard_input(), STANDARD_INPUT, keys, columns)
-        elif not path.exists() and not _ENDINGS.fullmatch(word):
-            texts += 1
-            yield from line_rows([word], f"text {texts}", keys, columns)
-        elif _is_table(path, values["format"]):
-            try:
-                yield from table_rows(path, keys, columns, **reading)
-            except (DataError, UsageError):
-                raise
-            except (ValueError, ImportError) as error:
-                raise UsageError(str(error)) from error
-        elif path.suffix.lower() in _OFFICIAL:
+        texts += is_text(word)
+        is_lines = word == "-" or is_text(word) or is_table(path, reading["format"])
+        if not is_lines and path.suffix.lower() in _OFFICIAL:
             raise UsageError(
                 f"{path}: a benchmark's own format is read with form=official only. Give "
                 "form=official and out=FILE."
             )
-        else:
-            yield from line_rows(file_lines(path), str(path), keys, columns)
-
-
-def _is_table(path: Path, given: str) -> bool:
-    """Return whether a file is read as a table: by `format=`, or by its ending."""
-    from bert_keras.predictor import TABLES
-
-    return bool(given) or Path(path.name.lower().removesuffix(".gz")).suffix in TABLES
+        yield from input_rows(word, keys, columns, reading, name=f"text {texts}")
 
 
 def _columns_and_reading(
@@ -307,7 +262,6 @@ def _columns_and_reading(
     """Return the names of columns, and options of tables: those given, else those of the run."""
     from bert_keras.training.finetune_recipe import usual_values
     from bert_keras.training.run_folder import is_pretraining_run, recipe_of
-    from bert_keras.training.tasks.task import table_options
 
     folder = file_io.expanded(model)
     recipe = None if is_pretraining_run(folder) else recipe_of(folder)
@@ -315,10 +269,7 @@ def _columns_and_reading(
     for name in (*_COLUMNS, *_READING):
         if recipe is not None and values[name] == _DEFAULTS[name] and name in usual:
             merged[name] = getattr(recipe, name)
-    if merged["quoting"] not in ("auto", "true", "false"):
-        raise UsageError(f"quoting must be auto, true or false. Received: {merged['quoting']!r}")
-    reading = table_options(SimpleNamespace(**merged))
-    return {name: merged[name] for name in _COLUMNS}, reading
+    return {name: merged[name] for name in _COLUMNS}, reading_of(merged)
 
 
 def _number(name: str, text: str) -> float | None:

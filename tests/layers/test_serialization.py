@@ -282,6 +282,7 @@ MODELS: dict[str, dict[str, Callable[[], tuple[Any, Any]]]] = {
         "pooled": _task(models.SequenceClassifier, 3),
         "mix": _task(models.SequenceClassifier, 3, hidden_activation="tanh", representation="mix"),
     },
+    "TextRanker": {"": _task(models.TextRanker)},
     "TokenClassifier": {"": _task(models.TokenClassifier, 3, crf=True)},
 }
 # This layer needs TensorFlow and a folder. Its own test file saves it.

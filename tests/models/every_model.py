@@ -21,6 +21,7 @@ from bert_keras import (
     SentenceEncoder,
     SentencePairs,
     SequenceClassifier,
+    TextRanker,
     TokenClassifier,
     features,
 )
@@ -58,6 +59,7 @@ MODELS: dict[str, Callable[[], Any]] = {
     "detector": lambda: ReplacedTokenDetector(_encoder()),
     "questions": lambda: QuestionAnswerer(_encoder()),
     "choices": lambda: MultipleChoice(_encoder()),
+    "ranker": lambda: TextRanker(_encoder()),
     "sentences": lambda: SentenceEncoder(_encoder()),
     "in_batch": lambda: SentencePairs(_encoder()),
     "pair labels": lambda: SentencePairs(_encoder(), loss="classification", num_classes=3),
@@ -94,6 +96,7 @@ BY_CLASS = {
     "SentenceEncoder": "sentences",
     "SentencePairs": "pair labels",
     "SequenceClassifier": "classifier",
+    "TextRanker": "ranker",
     "TokenClassifier": "tagger with crf",
 }
 

@@ -270,6 +270,7 @@ DATA: dict[str, tuple[Any, Any]] = {
     "TokenClassifier": (WORDS, [["O", "B-PER"], ["B-PER"], ["B-PER", "I-PER", "O"]] * 2),
     "QuestionAnswerer": ((["hello", "the"] * 3, ["the hello", "want mask"] * 3), ["hello", ""] * 3),
     "MultipleChoice": ((TEXTS[:6], [["the", "want"]] * 6), [0, 1] * 3),
+    "TextRanker": ((TEXTS[:6], [["the", "want"]] * 6), [[0, 1]] * 6),
     "SentencePairs": (PAIRED, None),
     "SentenceEncoder": (TEXTS[:6], np.ones((6, CONFIG.hidden_size), np.float32)),
     "MaskedLM": (TEXTS[:6], None),

@@ -22,6 +22,7 @@ from bert_keras import (
     SentenceEncoder,
     SentencePairs,
     SequenceClassifier,
+    TextRanker,
     TokenClassifier,
     Tokenizer,
 )
@@ -56,6 +57,7 @@ TASKS: dict[str, Callable[[], Any]] = {
     "crf": lambda: TokenClassifier(_encoder(), labels=TAGS, crf=True),
     "answers": lambda: QuestionAnswerer(_encoder(max_positions=80)),
     "choices": lambda: MultipleChoice(_encoder()),
+    "ranker": lambda: TextRanker(_encoder()),
     "vectors": lambda: SentenceEncoder(_encoder()),
     "pair_labels": lambda: SentencePairs(_encoder(), loss="classification", labels=LABELS),
     "encoder": _encoder,

@@ -163,6 +163,7 @@ _OF_OTHER_FILES: dict[str, dict[str, Any]] = {
     "text_classification": {"text": "x", "labels": "a,z", "positive": "z", "separator": ";"},
     "multi_label_classification": {"text": "x", "label": "y", "label_separator": ";"},
     "retrieval": {"text": "x", "pair": "y"},
+    "text_ranking": {"text": "x", "pair": "y", "label": "z"},
     "token_classification": {"tag_column": 5, "scheme": "bmes", "encoding": "gb18030"},
     "question_answering": {},
     "multiple_choice": {

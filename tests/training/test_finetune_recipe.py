@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 from bert_keras.errors import UsageError
+from bert_keras.training.finetune import quicktest
 from bert_keras.training.finetune_recipe import (
     TASK_NAMES,
     FinetuneRecipe,
     known_finetunings,
     load_finetuning,
-    quicktest,
 )
 from bert_keras.training.recipe_base import rules_of
 

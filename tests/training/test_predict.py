@@ -25,6 +25,7 @@ _FILES = {
     "sentence_similarity": ("test.jsonl", '{"text": "good", "pair": "bad"}\n'),
     "pair_classification": ("test.jsonl", '{"text": "good", "pair": "bad"}\n'),
     "retrieval": ("test.jsonl", '{"text": "good", "pair": "bad"}\n{"text": "a", "pair": "film"}\n'),
+    "text_ranking": ("test.jsonl", '{"text": "good", "pair": "bad"}\n'),
     "token_classification": ("test.txt", "Ada\nis\n\nRome\n"),
     "question_answering": ("test.json", json.dumps(_SQUAD)),
     "multiple_choice": ("test.jsonl", '{"prompt": "the", "options": ["good", "bad"]}\n'),
@@ -211,6 +212,7 @@ _ROWS = {
     "sentence_similarity": ({"text": "good", "pair": "bad"}, {"text", "pair", "score"}),
     "pair_classification": ({"text": "good", "pair": "bad"}, {"text", "pair", "label", "score"}),
     "retrieval": ({"text": "good", "pair": "bad"}, {"text", "pair", "score"}),
+    "text_ranking": ({"text": "good", "pair": "bad"}, {"text", "pair", "score"}),
 }
 
 

@@ -244,6 +244,11 @@ def _choices(predictor: Predictor, tokenizer: InGraphTokenizer) -> Functions:
     return {DEFAULT: _texts(predictor, tokenizer).choices}
 
 
+def _relevance(predictor: Predictor, tokenizer: InGraphTokenizer) -> Functions:
+    """Return the signature of a ranker: the score of a query and a document."""
+    return {DEFAULT: _of_pair(_texts(predictor, tokenizer).numbers)}
+
+
 def _vectors(predictor: Predictor, tokenizer: InGraphTokenizer) -> Functions:
     """Return the signatures of a sentence encoder: vectors of texts, similarity of pairs."""
     texts = _texts(predictor, tokenizer)
@@ -278,6 +283,7 @@ SIGNATURES: dict[str, Callable[[Predictor, InGraphTokenizer], Functions]] = {
     "token_classification": _entities,
     "question_answering": _answers,
     "multiple_choice": _choices,
+    "text_ranking": _relevance,
     "sentence_similarity": _vectors,
     "feature_extraction": _outputs,
     "fill_mask": _fills,

@@ -18,8 +18,13 @@ _TOGETHER = 64  # rows that run together: bounds the memory for a long text of m
 
 
 def call_model(model: keras.Model, inputs: Mapping[str, tf.Tensor]) -> dict[str, Any]:
-    """Return the outputs of a model, called with those of `inputs` that it takes."""
-    return model({tensor.name: inputs[tensor.name] for tensor in model.inputs}, training=False)
+    """Return the outputs of a model, called with those of `inputs` that it takes.
+
+    Rows [batch, length] of a model of groups of rows become groups of one row.
+    """
+    given = ((tensor.name, inputs[tensor.name], len(tensor.shape)) for tensor in model.inputs)
+    grouped = {name: x if len(x.shape) == n else x[:, tf.newaxis] for name, x, n in given}
+    return model(grouped, training=False)
 
 
 def call_in_parts(
@@ -186,8 +191,9 @@ class GraphTexts:
         return {**best, "labels": names, "scores": scores}
 
     def numbers(self, text: tf.Tensor, pair: tf.Tensor | None = None) -> _Outputs:
-        """Return `scores`, float32 [batch, numbers], of a regression for strings [batch]."""
-        logits = self._output(features.LABEL, text, pair)
+        """Return `scores`, float32 [batch, numbers], of a regression or ranker for strings."""
+        name = features.SCORE if features.SCORE in self.model.output else features.LABEL
+        logits = self._output(name, text, pair)
         activation = self.model.options.get("activation", "linear")
         return {"scores": keras.activations.get(activation)(logits)}
 

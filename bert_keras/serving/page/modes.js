@@ -166,6 +166,7 @@ const TASKS = {
     ["answers"],
   ],
   multiple_choice: ["Multiple choice", "Chooses the option that fits best.", ["choices"]],
+  text_ranking: ["Text ranking", "Says how well a text answers a query.", ["regression"]],
   sentence_similarity: [
     "Sentence similarity",
     "Says how close texts are in meaning.",

@@ -17,6 +17,7 @@ from bert_keras.training.tasks.sentence_similarity import (
 )
 from bert_keras.training.tasks.task import FinetuningTask
 from bert_keras.training.tasks.text_classification import TextClassificationTask
+from bert_keras.training.tasks.text_ranking import TextRankingTask
 from bert_keras.training.tasks.token_classification import TokenClassificationTask
 
 TASKS: dict[str, type[FinetuningTask]] = {
@@ -26,6 +27,7 @@ TASKS: dict[str, type[FinetuningTask]] = {
     "token_classification": TokenClassificationTask,
     "question_answering": QuestionAnsweringTask,
     "multiple_choice": MultipleChoiceTask,
+    "text_ranking": TextRankingTask,
     "sentence_similarity": SentenceSimilarityTask,
     "pair_classification": PairClassificationTask,
     "retrieval": RetrievalTask,

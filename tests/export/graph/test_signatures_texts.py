@@ -22,6 +22,7 @@ from bert_keras.models import (
     SentenceEncoder,
     SentencePairs,
     SequenceClassifier,
+    TextRanker,
     TokenClassifier,
 )
 from bert_keras.predictor import Predictor
@@ -115,6 +116,7 @@ def _pairs(loss: str, **options: Any) -> SentencePairs:
             {},
         ),
         (MultipleChoice, "prompt options", {"index", "choice", "score", "scores"}, {}),
+        (TextRanker, "text pair", {"scores"}, {}),
         (SentenceEncoder, "text", VECTOR, {"similarity": "text pair"}),
         (lambda _: _pairs("similarity"), "text", VECTOR, {"similarity": "text pair"}),
         (lambda _: _pairs("classification", num_classes=2), "text pair", LABELS, {}),
