@@ -41,6 +41,7 @@ PROGRAMS = {
     "prepare": ("prepare", "Write a corpus: a vocabulary, and the tokens of a text.", TRAIN),
     "pretrain": ("pretrain", "Pretrain a model on text by a recipe.", TRAIN),
     "finetune": ("finetune", "Fine-tune a model on labelled examples by a recipe.", TRAIN),
+    "mine-negatives": ("mine_negatives", "Find hard negatives for pairs of texts.", TRAIN),
     "recipes": ("recipe_list", "List the recipes: task, data, measured result.", TRAIN),
     "predict": ("predict", "Label, tag, answer or encode texts, tables and lines.", USE),
     "rank": ("rank", "Rank documents for a query, or for a file of queries.", USE),

@@ -15,9 +15,10 @@ from bert_keras.data.fill_mask import MaskedTexts
 from bert_keras.data.long_texts import CutTexts, encode_long
 from bert_keras.data.model_inputs import EncodedTexts, encode
 from bert_keras.data.multiple_choice import choice_examples, read_choices, read_swag
+from bert_keras.data.passages import Passage, sentence_passages, token_passages
 from bert_keras.data.pretraining import PretrainingExamples
 from bert_keras.data.question_answering import SquadReport, question_examples, read_squad
-from bert_keras.data.sentence_similarity import few_shot_examples, pair_examples
+from bert_keras.data.sentence_similarity import few_shot_examples, group_examples, pair_examples
 from bert_keras.data.sequence_packing import PackedExamples, fill_rows, pack_batch
 from bert_keras.data.supervised import (
     SupervisedExamples,
@@ -47,6 +48,7 @@ __all__ = [
     "Examples",
     "MaskedTexts",
     "PackedExamples",
+    "Passage",
     "PretrainingExamples",
     "Question",
     "SquadReport",
@@ -63,6 +65,7 @@ __all__ = [
     "few_shot_examples",
     "fill_rows",
     "from_bio",
+    "group_examples",
     "grouped_by_query",
     "label_names",
     "length_multiple",
@@ -80,6 +83,7 @@ __all__ = [
     "read_swag",
     "read_table",
     "require_vacant",
+    "sentence_passages",
     "split_folder",
     "split_of",
     "tag_examples",
@@ -88,6 +92,7 @@ __all__ = [
     "text_examples",
     "tf_dataset",
     "to_bio",
+    "token_passages",
     "validation_split",
     "write",
     "write_conll",

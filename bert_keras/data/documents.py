@@ -297,12 +297,20 @@ class Documents:
 
 
 def sentences_of(text: str, language: str | None = "en") -> list[str]:
-    """Return the sentences of a paragraph, stripped and not empty. Language None: it is one.
+    """Return the sentences of a paragraph, stripped and not empty; see `sentence_spans`."""
+    return [text[start:end] for start, end in sentence_spans(text, language)]
+
+
+def sentence_spans(text: str, language: str | None = "en") -> Iterator[tuple[int, int]]:
+    """Yield start and end of the sentences of a text, without white space around them.
 
     A sentence of more than `MAX_SENTENCE` characters is cut, if possible at white space. The text
     is split window by window, so that the time grows only in proportion to its length.
+
+    Args:
+        text: the text.
+        language: ISO code of the language; None for one sentence.
     """
-    sentences: list[str] = []
     start = 0
     while start < len(text):
         window = text[start : start + MAX_SENTENCE]
@@ -317,10 +325,10 @@ def sentences_of(text: str, language: str | None = "en") -> list[str]:
             pieces = pieces[:-1] or window.rsplit(maxsplit=1)[:1] or [window]
         for piece in pieces:
             end = start + len(piece)
-            if sentence := text[start:end].strip():
-                sentences.append(sentence)
+            sentence = text[start:end]
+            if sentence.strip():
+                yield start + len(sentence) - len(sentence.lstrip()), start + len(sentence.rstrip())
             start = end
-    return sentences
 
 
 def _text_of(line: str, key: str, place: str) -> str:

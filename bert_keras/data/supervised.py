@@ -170,9 +170,8 @@ class SupervisedExamples(BaseExamples[list[np.ndarray]]):
             )
         each = rows.lengths.reshape(self.num_examples, -1)
         self.lengths: np.ndarray = each.max(axis=1)
-        self.apart = (
-            apart and each.mean(axis=0).sum() < _APART * each.shape[1] * self.lengths.mean()
-        )
+        padded = -(-each // multiple_of)  # in multiples
+        self.apart = apart and bool(padded.mean() < _APART * padded.max(axis=1).mean())
 
     def __len__(self) -> int:
         return self.num_examples

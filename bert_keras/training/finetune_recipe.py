@@ -17,6 +17,22 @@ TASK_NAMES = tuple(FINETUNED)
 _CHOICES, _QUESTIONS = ("multiple_choice",), ("question_answering",)
 _TAGS, _RANKING = ("token_classification",), ("text_ranking",)
 _VECTORS = ("sentence_similarity", "pair_classification", "retrieval")
+# Task -> its losses, the default first, and what they learn from.
+_LOSSES = {
+    "retrieval": {
+        "in_batch": "retrieval: pairs, with or without negatives",
+        "triplet": "retrieval: pairs with one negative",
+    },
+    "sentence_similarity": {
+        "similarity": "sentence_similarity: the scores of pairs",
+        "cosent": "sentence_similarity: the order of the scores",
+    },
+    "text_ranking": {
+        "binary": "text_ranking: the relevance of each document, from 0 to 1",
+        "list_net": "text_ranking: the order of a query's documents (ListNet)",
+        "lambda": "text_ranking: the order, by nDCG (LambdaLoss)",
+    },
+}
 _TABLES = (*TEXT_TASKS, *_CHOICES)
 _WITH_LABELS = (*(task for task in TEXT_TASKS if task != "retrieval"), *_TAGS)
 _CLASSES = ("text_classification", "pair_classification")
@@ -49,25 +65,15 @@ class FinetuneRecipe(RunRecipe):
     task: str = _data("task to fine-tune for", choices=FINETUNED.keys())
     train: str = _data("file of examples to train on", "")
     dev: str = _data("file of examples to evaluate on; empty: validation_split of train", "")
-    validation_split: float = _data(
-        "share of train to evaluate on where there is no dev", 0.1, above_zero=True
-    )
+    validation_split: float = _data("share of train to evaluate on", 0.1, above_zero=True)
     rows: int = _data("examples of train to train on; 0: all", 0, least=0)
     draw: bool = _data("draw those rows at random, by data_seed; false: take the first rows", True)
-    dev_rows: int = _data(
-        "evaluate on this many examples of dev, the first ones; 0: all", 0, least=0
-    )
+    dev_rows: int = _data("first examples of dev to evaluate on; 0: all", 0, least=0)
     data_seed: int = _data(
-        "seed that draws the rows: the same rows for every seed of the run",
-        0,
-        least=0,
-        bound=SEEDS,
+        "seed that draws the rows, one for all seeds of the run", 0, least=0, bound=SEEDS
     )
-    few_shot: int = _data(
-        "few-shot training (SetFit) on so many examples of each label, drawn by data_seed; 0: none",
-        0,
-        least=0,
-        tasks=_FEW_SHOT,
+    examples_per_label: int = _data(
+        "for few-shot training (SetFit); 0: no such training", 0, least=0, tasks=_FEW_SHOT
     )
     # === Files ===
     format: str = _files(
@@ -95,6 +101,7 @@ class FinetuneRecipe(RunRecipe):
     )
     text: str = _files("column or key of the text", "text", tasks=(*TEXT_TASKS, *_TAGS))
     pair: str = _files("column of the second text; empty: there is none", "", tasks=TEXT_TASKS)
+    negatives: str = _files("columns of hard negatives, with commas", "", tasks=("retrieval",))
     label: str = _files(
         "column or key of the label, number, labels or entities", "label", tasks=_WITH_LABELS
     )
@@ -109,9 +116,7 @@ class FinetuneRecipe(RunRecipe):
         "options",
         tasks=_CHOICES,
     )
-    lead: str = _files(
-        "column of words to put before every option; empty: none", "", tasks=_CHOICES
-    )
+    lead: str = _files("column of words before every option; empty: none", "", tasks=_CHOICES)
     answer: str = _files(
         "column of the right option: its number from 0, or its letter", "answer", tasks=_CHOICES
     )
@@ -138,9 +143,7 @@ class FinetuneRecipe(RunRecipe):
         tasks=_TAGS,
     )
     repair: bool = _files(
-        "accept invalid tag sequences of bioes, bilou and bmes, as conlleval does",
-        False,
-        tasks=_TAGS,
+        "accept invalid tag sequences of bioes, bilou and bmes, as conlleval", False, tasks=_TAGS
     )
     misaligned: str = _files(
         "entities that begin or end within a word",
@@ -167,14 +170,10 @@ class FinetuneRecipe(RunRecipe):
         "",
     )
     loss: str = _model(
-        "loss of the scores of a query's documents",
-        "binary",
-        choices={
-            "binary": "relevance from 0 to 1, of each document on its own",
-            "list_net": "order of the documents, ListNet",
-            "lambda": "order of the documents, LambdaLoss for nDCG",
-        },
-        tasks=_RANKING,
+        "loss of vectors or rankings; empty: the first one of the task",
+        "",
+        choices={"": "that one", **{k: v for each in _LOSSES.values() for k, v in each.items()}},
+        tasks=tuple(_LOSSES),
     )
     dropout: float = _model("dropout rate of the head", 0.1, tasks=_WITH_DROPOUT)
     freeze: bool = _model(
@@ -253,14 +252,10 @@ class FinetuneRecipe(RunRecipe):
         ),
     )
     alpha: float = _teacher(
-        "weight of the distillation loss, from 0 to 1; the loss of the labels has the rest",
-        0.5,
-        is_share=False,
+        "weight of the distillation loss; that of the labels has the rest", 0.5, is_share=False
     )
     hidden: float = _teacher(
-        "weight of the distance between the last hidden states of both models; 0: none",
-        0.0,
-        is_share=False,
+        "weight of the distance between the last hidden states; 0: none", 0.0, is_share=False
     )
     # === Optimization ===
     epochs: int = _optimization("passes over the training examples", 3, before="batch_size")
@@ -315,9 +310,7 @@ class FinetuneRecipe(RunRecipe):
         "seed", meaning="first seed, of new weights, dropout and the order of the examples"
     )
     seeds: int = _run(
-        "number of seeds; each trains a model, and the best one is kept",
-        1,
-        before="checkpoint_every",
+        "number of seeds; each trains a model, the best one is kept", 1, before="checkpoint_every"
     )
     evaluations: int = _run("number of evaluations in each epoch", 1, before="checkpoint_every")
     keep: str = _run(
@@ -361,6 +354,12 @@ class FinetuneRecipe(RunRecipe):
             fail("stride", "needs long_texts=windows", self.stride)
         if self.language == "zh" and self.no_answer:
             fail("no_answer", "must be false with language='zh'", self.no_answer)
+        if self.loss and self.loss not in _LOSSES[self.task]:
+            fail("loss", f"must be {' or '.join(_LOSSES[self.task])} for {self.task}", self.loss)
+        if self.loss in ("triplet", "cosent") and self.teacher:
+            fail("loss", "must be in_batch or similarity with teacher=", self.loss)
+        if self.loss == "triplet" and (not self.negatives or "," in self.negatives):
+            fail("negatives", "must name one column with loss=triplet", self.negatives)
         if self.freeze and self.hidden:  # nothing that moves is behind the states
             fail("hidden", "must be 0 with freeze=true", self.hidden)
         if self.keep == "last" and self.patience:

@@ -255,7 +255,7 @@ def _train(
     model: Any = task.packed() if recipe.packing else task
     if recipe.teacher:
         model = distiller_of(recipe, task, tokenizer)
-    if recipe.few_shot:
+    if recipe.examples_per_label:
         model = few_shot_of(recipe, task, data, tokenizer)
     opened = perf_counter() - start
     examples = training_examples(recipe, finetuning, data, tokenizer, task, seed)

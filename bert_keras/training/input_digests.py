@@ -16,6 +16,8 @@ _MODEL = (
     *("*.safetensors", "*.h5", "*.bin", "*.ckpt*", "*.model", "*.txt", "*config.json"),
     *("bert_keras.json", "vocab.json", "tokenizer.json"),
 )
+# Files with the options of answers, and the modules of sentence-transformers.
+_SETTINGS = ("modules.json", "predictor.json", "[0-9]*_*/*")
 
 
 def digests_in(card: Mapping[str, Any]) -> dict[str, dict[str, str]]:
@@ -34,14 +36,30 @@ def digests(recipe: FinetuneRecipe) -> dict[str, dict[str, str]]:
         handle = getattr(recipe, name)
         if not handle:
             continue
-        is_remote = "://" in handle or presets.is_preset(handle)  # a repository's local copy
-        path = open_checkpoint(handle).directory if is_remote else file_io.expanded(handle)
+        path = _folder_of(handle)
         files = [path] if name in ("train", "dev") else sorted(_files(path))
         # A missing file is reported by the code that reads it.
         digests = {file.name: _sha256(file) for file in files if file.is_file()}
         if digests:
             digests_by_key[name] = digests
     return digests_by_key
+
+
+def checkpoint_digests(handle: str) -> dict[str, str]:
+    """Return the SHA-256 of the files that a checkpoint's answers depend on, by name.
+
+    The folders of sentence-transformers' modules, such as 1_Pooling, are included.
+    """
+    folder = _folder_of(handle)
+    more = {path for form in _SETTINGS for path in folder.glob(form)}
+    files = sorted(path for path in _files(folder) | more if path.is_file())
+    return {path.relative_to(folder).as_posix(): _sha256(path) for path in files}
+
+
+def _folder_of(handle: str) -> Path:
+    """Return the path that a handle names, or the local copy of a repository."""
+    is_remote = "://" in handle or presets.is_preset(handle)
+    return open_checkpoint(handle).directory if is_remote else file_io.expanded(handle)
 
 
 def _files(folder: Path) -> set[Path]:

@@ -103,7 +103,7 @@ ROWS: dict[str, tuple[str, tuple[Any, ...]]] = {
     "similarity": ("vectors", (TEXT, OTHER)),
 }
 # These take one text, or labels that are no column; their own tests call them.
-OTHERS = {"rank", "rank_answers", "zero_shot"}
+OTHERS = {"index_documents", "rank", "rank_answers", "search", "zero_shot"}
 
 
 def _answering(kind: str, *, by_predictor: bool) -> Any:

@@ -76,6 +76,18 @@ from bert_keras.training.recipe_base import rules_of
             "packing is for text_classification, .* alone",
         ),
         ({"freeze": True, "hidden": 0.5}, "hidden must be 0 with freeze=true"),
+        ({"task": "retrieval", "loss": "cosent"}, "loss must be in_batch or triplet for retrieval"),
+        ({"task": "retrieval", "loss": "triplet"}, "negatives must name one column with loss=trip"),
+        (
+            {"task": "retrieval", "loss": "triplet", "negatives": "a,b"},
+            "negatives must name one column with loss=triplet. Received: negatives='a,b'",
+        ),
+        (
+            {"task": "retrieval", "loss": "triplet", "negatives": "a", "teacher": "runs/a"},
+            "loss must be in_batch or similarity with teacher=",
+        ),
+        ({"negatives": "a"}, "negatives is for retrieval alone"),
+        ({"loss": "in_batch"}, "loss is for retrieval, sentence_similarity, text_ranking alone"),
         ({"task": "retrieval", "label": "kind"}, "label is for text_classification, .* alone"),
         (
             {"task": "text_regression", "temperature": 1.0},

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from bert_keras.training.finetune_recipe import FinetuneRecipe
-from bert_keras.training.input_digests import digests, digests_in
+from bert_keras.training.input_digests import checkpoint_digests, digests, digests_in
 from tests import hub
 
 
@@ -42,3 +42,13 @@ def test_a_name_of_a_preset_binds_by_its_files(
     found = digests(_recipe(encoder=hub.NAME, teacher=hub.NAME))
     assert found.keys() == {"encoder", "teacher"}
     assert {"config.json", "model.safetensors"} <= found["encoder"].keys()
+
+
+def test_files_of_a_checkpoint(tmp_path: Path) -> None:
+    """Settings and modules of sentence-transformers count; reports do not."""
+    names = ("1_Pooling/config.json", "config.json", "modules.json", "predictor.json")
+    for name in (*names, "report.md", "seed-0/config.json"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_bytes(name.encode())
+    found = checkpoint_digests(str(tmp_path))
+    assert found == {name: hashlib.sha256(name.encode()).hexdigest() for name in names}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, ClassVar
@@ -9,10 +10,11 @@ from typing import Any, ClassVar
 import numpy as np
 
 from bert_keras import metrics
-from bert_keras.data import SupervisedExamples, Texts, pair_examples
+from bert_keras.data import SupervisedExamples, Texts, group_examples, pair_examples, read_table
 from bert_keras.errors import DataError
+from bert_keras.features import SCORES
 from bert_keras.models import BertEncoder, SentencePairs, Task
-from bert_keras.predictor import Predictor
+from bert_keras.predictor import Predictor, column_of
 from bert_keras.tokenizers import Tokenizer
 from bert_keras.training.tasks.task import (
     BAD,
@@ -20,8 +22,10 @@ from bert_keras.training.tasks.task import (
     Evaluation,
     HardExample,
     TextTask,
+    lengths_of,
     require_two_rows,
     scored_pairs,
+    table_options,
     write_glue,
     write_rows,
 )
@@ -52,7 +56,8 @@ class SentenceSimilarityTask(TextTask):
     def build(self, encoder: BertEncoder, labels: list[str] | None) -> Task:
         """Return a model that reads two texts apart, with one encoder."""
         del labels
-        return SentencePairs(encoder, loss="similarity", pooling=self.recipe.pooling)
+        loss = self.recipe.loss or "similarity"
+        return SentencePairs(encoder, loss=loss, pooling=self.recipe.pooling)
 
     def examples(
         self, tokenizer: Tokenizer, data: Texts, labels: Any, **options: Any
@@ -60,7 +65,11 @@ class SentenceSimilarityTask(TextTask):
         """Return two rows for each pair, one for each text."""
         del labels
         recipe = self.recipe
-        options |= {"max_score": recipe.max_score, "max_length": recipe.max_length}
+        options["max_length"] = recipe.max_length
+        if recipe.loss == "cosent":
+            columns = (data.texts, data.pairs or ())
+            return group_examples(tokenizer, columns, data.targets, SCORES, **options)
+        options["max_score"] = recipe.max_score
         return pair_examples(tokenizer, data, "similarity", **options)
 
     def evaluate(self, predictor: Predictor, data: Texts) -> Evaluation:
@@ -165,21 +174,44 @@ class PairClassificationTask(TextClassificationTask):
 _TOGETHER = 1024  # number of first texts to compare with all second texts at once
 
 
+@dataclasses.dataclass(frozen=True)
+class TextsWithNegatives(Texts):
+    """Pairs of texts, each with hard negatives of the first text.
+
+    Attributes:
+        negatives: the negatives of every row, of the same number.
+    """
+
+    negatives: Sequence[Sequence[str]] = ()
+
+
 class RetrievalTask(TextTask):
     """Task of a `SentenceEncoder` that finds the second text of a first one.
 
-    It is trained with in-batch negatives. Each first validation text is compared with all second
-    validation texts. The metrics are the share whose right text is nearest ("accuracy") and the
-    mean reciprocal rank ("mrr"; Voorhees, 1999).
+    It is trained with in-batch negatives, and with those of the columns `negatives`. Each first
+    validation text is compared with all second validation texts. The metrics are the share whose
+    right text is nearest ("accuracy") and the mean reciprocal rank ("mrr"; Voorhees, 1999).
     """
 
     packages: ClassVar[tuple[str, ...]] = ()
     reads_apart = True
 
     def read(self, path: str, *, labelled: bool = True) -> Texts:
-        """Read a table of pairs, which need no label."""
+        """Read a table of pairs, which need no label; that of `train` has hard negatives."""
         del labelled
-        return super().read(path, labelled=False)
+        data, recipe = super().read(path, labelled=False), self.recipe
+        names = [name.strip() for name in recipe.negatives.split(",") if name.strip()]
+        if not names or Path(recipe.train) not in (Path(path), Path(path).parent):
+            return data
+        columns = [
+            read_table(path, text=column_of(name), **table_options(recipe)).texts for name in names
+        ]
+        rows = list(zip(*columns, strict=True))
+        return TextsWithNegatives(data.texts, data.pairs, None, data.places, rows)
+
+    def row_lengths(self, tokenizer: Tokenizer, data: Texts) -> np.ndarray:
+        """Return the number of tokens of each text, negatives included."""
+        return lengths_of(tokenizer, [text for column in _columns(data) for text in column])
 
     def check(self, data: Texts, labels: list[str] | None) -> None:
         """Check that the rows are pairs of texts."""
@@ -190,15 +222,16 @@ class RetrievalTask(TextTask):
     def build(self, encoder: BertEncoder, labels: list[str] | None) -> Task:
         """Return a model that reads two texts apart, with one encoder."""
         del labels
-        return SentencePairs(encoder, loss="in_batch", pooling=self.recipe.pooling)
+        loss = self.recipe.loss or "in_batch"
+        return SentencePairs(encoder, loss=loss, pooling=self.recipe.pooling)
 
     def examples(
         self, tokenizer: Tokenizer, data: Texts, labels: Any, **options: Any
     ) -> SupervisedExamples:
-        """Return two rows for each pair, one for each text."""
+        """Return a row for each text of a pair and each of its negatives."""
         del labels
         options["max_length"] = self.recipe.max_length
-        return pair_examples(tokenizer, data, "in_batch", **options)
+        return group_examples(tokenizer, _columns(data), **options)
 
     def evaluate(self, predictor: Predictor, data: Texts) -> Evaluation:
         """Compute accuracy and mean reciprocal rank of the right texts among all second texts."""
@@ -217,8 +250,16 @@ class RetrievalTask(TextTask):
         return self._search(predictor, data)[0]
 
     def quicktest_data(self, folder: Path) -> dict[str, str]:
-        """Write pairs of texts with numbers."""
-        return scored_pairs(folder)
+        """Write pairs of texts, with as many columns of negatives as the recipe has."""
+        count = self.recipe.negatives.count(",") + 1 if self.recipe.negatives else 0
+        names = [f"negative_{number}" for number in range(count)]
+        rows = [
+            {"text": f"the film was {a}", "pair": f"the film is {b}", **dict.fromkeys(names, c)}
+            for a, c in zip((*GOOD, *BAD), (*BAD, *GOOD), strict=True)
+            for b in (a, f"so {a}")
+        ]
+        columns = {"text": "text", "pair": "pair", "negatives": ",".join(names)}
+        return {"train": write_rows(folder, rows), **columns}
 
     def write(self, path: Path, data: Texts, predictions: Sequence[Any]) -> None:
         """Write a table of index and nearest text."""
@@ -245,3 +286,13 @@ class RetrievalTask(TextTask):
             right.append(right_cosines)
             ranks.append(1 + (cosines > right_cosines[:, None]).sum(axis=1))
         return nearest, np.concatenate(best), np.concatenate(right), np.concatenate(ranks)
+
+
+def _columns(data: Texts) -> list[Sequence[str]]:
+    """Return the columns of texts: first texts, second texts and each column of negatives."""
+    negatives = data.negatives if isinstance(data, TextsWithNegatives) else ()
+    return [
+        data.texts,
+        data.pairs or (),
+        *(list(column) for column in zip(*negatives, strict=True)),
+    ]

@@ -62,23 +62,24 @@ class TextClassificationTask(TextTask):
     def __init__(self, recipe: FinetuneRecipe, measured: Mapping[str, Any] | None = None):
         super().__init__(recipe, measured)
         usual = usual_values()
-        if recipe.few_shot:
+        if recipe.examples_per_label:
             if recipe.pooling not in FewShot.poolings:
                 known = " or ".join(FewShot.poolings)
                 raise UsageError(
-                    f"few_shot={recipe.few_shot} needs pooling={known}, which a "
-                    f"classifier can have. Received: pooling={recipe.pooling}"
+                    f"examples_per_label={recipe.examples_per_label} needs pooling={known}, which "
+                    f"a classifier can have. Received: pooling={recipe.pooling}"
                 )
             for name in _NOT_FEW_SHOT:
                 if (value := getattr(recipe, name)) != usual[name]:
                     raise UsageError(
-                        f"few_shot={recipe.few_shot} trains vectors of single texts, and then the "
-                        f"head. Leave {name}= or few_shot= out. Received: {name}={value}"
+                        "Few-shot training trains vectors of single texts, and then the head. "
+                        f"Leave {name}= or examples_per_label= out. Received: {name}={value}"
                     )
         elif not self.reads_apart and recipe.pooling != usual["pooling"]:
             raise UsageError(
-                "pooling is for vectors of texts: with few_shot= it says which vectors the head "
-                f"reads. Leave it out, or give few_shot=8. Received: pooling={recipe.pooling}"
+                "pooling is for vectors of texts: in few-shot training it says which vectors the "
+                "head reads. Leave it out, or give examples_per_label=8. "
+                f"Received: pooling={recipe.pooling}"
             )
 
     @property
@@ -157,7 +158,7 @@ class TextClassificationTask(TextTask):
 
     def trainable_examples(self, data: Texts) -> Texts:
         """Return the examples that few-shot training draws, `few_shot` of each label; else all."""
-        count = self.recipe.few_shot
+        count = self.recipe.examples_per_label
         if not count:
             return data
         targets = targets_of(data, names := label_names(data), self.problem)
@@ -174,7 +175,7 @@ class TextClassificationTask(TextTask):
         The head of few-shot training reads vectors of length 1, as sentence encoders make them.
         """
         representation = self.recipe.representation
-        if self.recipe.few_shot:
+        if self.recipe.examples_per_label:
             pooling = FewShot.poolings[self.recipe.pooling]
             options: dict[str, Any] = {"pooling": pooling, "normalize": True}
             return SequenceClassifier(encoder, labels=labels, problem=self.problem, **options)
@@ -192,7 +193,7 @@ class TextClassificationTask(TextTask):
         self, tokenizer: Tokenizer, data: Texts, labels: list[str] | None, **options: Any
     ) -> SupervisedExamples:
         """Return a row for each text or pair; for few-shot training pairs of the texts."""
-        if self.recipe.few_shot:
+        if self.recipe.examples_per_label:
             options["max_length"] = self.recipe.max_length
             return few_shot_examples(tokenizer, data, labels or [], self.problem, **options)
         return text_examples(

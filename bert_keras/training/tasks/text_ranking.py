@@ -72,18 +72,23 @@ class TextRankingTask(TextTask):
                 "one text. Name the column of the documents with pair=."
             )
 
+    @property
+    def _loss(self) -> str:
+        """Name of the loss."""
+        return self.recipe.loss or "binary"
+
     def build(self, encoder: BertEncoder, labels: list[str] | None) -> Task:
         """Return a model that scores documents."""
         del labels
         head = text_head(TextRanker, encoder)
-        return TextRanker(encoder, loss=self.recipe.loss, dropout=self.recipe.dropout, **head)
+        return TextRanker(encoder, loss=self._loss, dropout=self.recipe.dropout, **head)
 
     def examples(
         self, tokenizer: Tokenizer, data: Texts, labels: Any, **options: Any
     ) -> SupervisedExamples:
         """Return an example for each query, with all of its documents."""
         del labels
-        loss = RankingLoss.of(self.recipe.loss)
+        loss = RankingLoss.of(self._loss)
         options |= {"least_documents": loss.least_documents, "highest": loss.highest}
         options["max_length"] = self.recipe.max_length
         return ranking_examples(tokenizer, data.texts, data.pairs, data.targets, **options)

@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from bert_keras import losses
 from bert_keras.data import Texts
 from bert_keras.errors import DataError
-from bert_keras.features import SIMILARITY
+from bert_keras.features import MATCH, SIMILARITY
 from bert_keras.models import SentencePairs
 
 _DATA = Texts(["a", "b c", "d"], ["e", "f", "g h i"], [5.0, 0.0, 2.5])
@@ -51,3 +52,12 @@ def test_measures_and_predictions(kind, predictor) -> None:
     assert [w.text for w in found.worst][-1] == "a / e"
     with pytest.raises(DataError, match="with pair="):
         made.predict(answers, Texts(["a"]))
+
+
+def test_cosent_learns_from_the_scores_themselves(kind, encoder, tokenizer) -> None:
+    made = kind("sentence_similarity", loss="cosent", max_score=5.0)
+    options = {"segments": False, "batch_size": 3, "multiple_of": 8, "seed": None}
+    x, y, _ = made.examples(tokenizer, _DATA, None, **options).batch(0, 0)
+    assert x["token_ids"].shape == (3, 2, 8)
+    assert y[MATCH].tolist() == [5.0, 0.0, 2.5]
+    assert isinstance(made.build(encoder, None).vector_loss, losses.CosentLoss)

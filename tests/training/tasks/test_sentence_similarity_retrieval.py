@@ -10,6 +10,7 @@ import pytest
 from bert_keras.data import Texts
 from bert_keras.errors import DataError
 from bert_keras.features import MATCH
+from bert_keras.losses import TripletLoss
 from bert_keras.models import SentencePairs
 from bert_keras.training.tasks import sentence_similarity
 
@@ -36,6 +37,37 @@ def test_labels_are_not_read(kind, tmp_path: Path) -> None:
     path.write_text("one\ttwo\na\tx\n", encoding="utf-8")
     made = kind("retrieval", text="one", pair="two")
     assert made.read(str(path)).pairs == ("x",)
+
+
+def test_columns_of_negatives_are_read_from_the_training_file_alone(
+    kind, tokenizer, encoder, tmp_path: Path
+) -> None:
+    train, dev = tmp_path / "a.csv", tmp_path / "b.csv"
+    train.write_text('text,pair,n1,n2\na,b,c,"d, e"\nf,g,h,i j\nb,a,e,c\n', encoding="utf-8")
+    dev.write_text("text,pair\na,x\n", encoding="utf-8")
+    made = kind("retrieval", pair="pair", train=str(train), negatives="n1, n2")
+    assert not hasattr(made.read(str(dev)), "negatives")
+    data = made.read(str(train))
+    assert data.negatives == [("c", "d, e"), ("h", "i j"), ("e", "c")]
+    learned, measured = made.split(data, 0.3)
+    assert len(learned.negatives) == 2
+    assert len(measured.negatives) == 1
+    assert made.row_lengths(tokenizer, data).tolist() == [3] * 9 + [5, 4, 3]
+    options = {"segments": False, "batch_size": 3, "multiple_of": 8, "seed": None}
+    examples = made.examples(tokenizer, data, None, **options)
+    x, y, _ = examples.batch(0, 0)
+    assert x["token_ids"].shape == (3, 4, 8)
+    assert y[MATCH].shape == (3, 4)
+    assert made.cut_texts(examples, data).count == 12
+    triplets = kind("retrieval", negatives="n1", loss="triplet").build(encoder, None)
+    assert isinstance(triplets.vector_loss, TripletLoss)
+
+
+def test_a_missing_column_of_negatives(kind, tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("text,pair,n1\na,b,c\n", encoding="utf-8")
+    made = kind("retrieval", pair="pair", train=str(tmp_path / "a.csv"), negatives="n1,n2")
+    with pytest.raises(DataError, match="no column 'n2'"):
+        made.read(str(tmp_path / "a.csv"))
 
 
 def test_pairs_are_needed(kind) -> None:

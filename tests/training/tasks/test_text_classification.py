@@ -181,20 +181,22 @@ def test_numbers_that_are_all_the_same_have_no_correlation(kind, predictor) -> N
 
 def test_few_shots_are_drawn_of_each_label(kind) -> None:
     many = Texts([f"{n}" for n in range(30)], None, ["x"] * 20 + ["y"] * 9 + ["z"])
-    drawn = kind("text_classification", few_shot=3).trainable_examples(many)
+    drawn = kind("text_classification", examples_per_label=3).trainable_examples(many)
     assert list(drawn.targets) == ["x"] * 3 + ["y"] * 3 + ["z"]
-    again = kind("text_classification", few_shot=3).trainable_examples(many)
-    other = kind("text_classification", few_shot=3, data_seed=1).trainable_examples(many)
+    again = kind("text_classification", examples_per_label=3).trainable_examples(many)
+    other = kind("text_classification", examples_per_label=3, data_seed=1).trainable_examples(many)
     assert again.texts == drawn.texts != other.texts
     assert kind("text_classification").trainable_examples(many) is many
     several = Texts(["a", "b", "c"], None, [("x", "y"), ("x",), ()])
-    drawn = kind("multi_label_classification", few_shot=1).trainable_examples(several)
+    drawn = kind("multi_label_classification", examples_per_label=1).trainable_examples(several)
     assert {"a"} <= set(drawn.texts) <= {"a", "b"}
 
 
 @pytest.mark.parametrize(("pooling", "ours"), [("mean", "mean"), ("cls", "first_token")])
 def test_few_shots_train_a_head_over_sentence_vectors(kind, encoder, pooling, ours) -> None:
-    made = kind("text_classification", few_shot=8, pooling=pooling).build(encoder, ["x", "y"])
+    made = kind("text_classification", examples_per_label=8, pooling=pooling).build(
+        encoder, ["x", "y"]
+    )
     assert made.options["pooling"] == ours
     assert made.options["normalize"]
     # transformers has no head over vectors of length 1
@@ -203,7 +205,9 @@ def test_few_shots_train_a_head_over_sentence_vectors(kind, encoder, pooling, ou
 
 def test_few_shots_are_pairs(kind, tokenizer) -> None:
     options = {"segments": False, "batch_size": 64, "multiple_of": 8, "seed": 0}
-    made = kind("text_classification", few_shot=2).examples(tokenizer, _DATA, ["x", "y"], **options)
+    made = kind("text_classification", examples_per_label=2).examples(
+        tokenizer, _DATA, ["x", "y"], **options
+    )
     x, y, _ = made.batch(0, 0)
     # four texts with themselves and three pairs of x; three pairs of x and y, which begin again
     assert sorted(y["similarity"].tolist()) == [0.0] * 7 + [1.0] * 7
@@ -213,11 +217,14 @@ def test_few_shots_are_pairs(kind, tokenizer) -> None:
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ({"few_shot": 8, "pooling": "max"}, "needs pooling=mean or cls, .*pooling=max"),
-        ({"few_shot": 8, "pair": "second"}, "Leave pair= or few_shot= out. Received: pair=second"),
-        ({"few_shot": 8, "freeze": True}, "Leave freeze= or few_shot= out"),
-        ({"few_shot": 8, "packing": True}, "Leave packing= or few_shot= out"),
-        ({"pooling": "cls"}, "Leave it out, or give few_shot=8. Received: pooling=cls"),
+        ({"examples_per_label": 8, "pooling": "max"}, "needs pooling=mean or cls, .*pooling=max"),
+        (
+            {"examples_per_label": 8, "pair": "second"},
+            "Leave pair= or examples_per_label= out. Received: pair=second",
+        ),
+        ({"examples_per_label": 8, "freeze": True}, "Leave freeze= or examples_per_label= out"),
+        ({"examples_per_label": 8, "packing": True}, "Leave packing= or examples_per_label= out"),
+        ({"pooling": "cls"}, "Leave it out, or give examples_per_label=8. Received: pooling=cls"),
     ],
 )
 def test_values_that_few_shots_exclude(values: dict, message: str, kind) -> None:

@@ -8,7 +8,7 @@ from bert_keras.training import FinetuneRecipe
 
 recipe = FinetuneRecipe(
     task="text_classification",
-    few_shot=8,
+    examples_per_label=8,
     max_length=256,
     batch_size=16,
     epochs=1,
