@@ -110,10 +110,9 @@ def ours(handle: str, seed: int) -> Callable[[Rows], Classifier]:
 
 def peer(handle: str, seed: int) -> Callable[[Rows], Classifier]:
     """Return the training of setfit with its default values, without its logs."""
-    import datasets
     import setfit
+    from setfit.trainer import Dataset  # of `datasets`, which setfit needs
 
-    datasets.disable_progress_bars()
     model = setfit.SetFitModel.from_pretrained(handle)
 
     def train(rows: Rows) -> Classifier:
@@ -127,7 +126,7 @@ def peer(handle: str, seed: int) -> Callable[[Rows], Classifier]:
                 logging_strategy="no",
                 save_strategy="no",
             )
-            data = datasets.Dataset.from_dict({"text": rows.texts, "label": rows.labels})
+            data = Dataset.from_dict({"text": rows.texts, "label": rows.labels})
             setfit.Trainer(model=model, args=arguments, train_dataset=data).train()
         return lambda texts: [str(label) for label in model.predict(texts)]
 

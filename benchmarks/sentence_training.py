@@ -175,7 +175,8 @@ def train_ours(task: str, rows: Rows, seed: int) -> tuple[float, Any]:
 def train_peer(task: str, rows: Rows, seed: int) -> tuple[float, Any]:
     """Train with the losses of sentence-transformers; see `train_ours`."""
     import torch
-    from sentence_transformers import SentenceTransformer, losses
+    from sentence_transformers import SentenceTransformer
+    from sentence_transformers.sentence_transformer import losses
     from transformers import get_linear_schedule_with_warmup
 
     torch.manual_seed(seed)

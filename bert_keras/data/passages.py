@@ -133,10 +133,10 @@ class _Tokens:
         ranks = np.array([_rank(text, at) for at in places], np.int64)
         # Places where a passage may begin: before words, also within them at a hyphen or the like,
         # and everywhere.
-        self._bounds = [
-            np.unique([0, *np.flatnonzero(is_apart & (ranks >= least)), len(places)]).astype(int)
-            for least in (2, 1, 0)
-        ]
+        self._bounds: list[np.ndarray] = []
+        for least in (2, 1, 0):
+            inner = np.flatnonzero(is_apart & (ranks >= least))
+            self._bounds.append(np.union1d(inner, np.array([0, len(places)])))
 
     def __len__(self) -> int:
         return len(self._starts)

@@ -260,7 +260,8 @@ def few_shot_examples(
         )
     members = memberships(examples, labels, problem)
     numbers, scores = contrastive_pairs(members, num_iterations=num_iterations, seed=seed or 0)
-    firsts, seconds = ([examples.texts[number] for number in side] for side in numbers.T.tolist())
+    sides: list[list[int]] = numbers.T.tolist()
+    firsts, seconds = ([examples.texts[number] for number in side] for side in sides)
     pairs = Texts(firsts, seconds, scores.tolist())
     return pair_examples(tokenizer, pairs, SIMILARITY, seed=seed, **options)
 

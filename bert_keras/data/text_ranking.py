@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -47,7 +47,7 @@ class RankingExamples(SupervisedExamples):
         self.counts = np.array(counts, np.int64)
         self.num_rows = len(rows)
         self._row_order = None if row_order is None else np.array(row_order, np.int64)
-        self._is_document: np.ndarray = np.arange(self.counts.max()) < self.counts[:, None]
+        self._is_document = cast("Any", np.arange(self.counts.max()) < self.counts[:, None])
         # One empty row takes the place of all documents that a list lacks.
         numbers = np.full(self._is_document.shape, self.num_rows)
         numbers[self._is_document] = np.arange(self.num_rows)

@@ -167,7 +167,8 @@ def aggregate(
         starts, ends = starts[firsts], ends[np.append(firsts[1:], len(tokens)) - 1]
     best = probabilities.argmax(axis=-1)
     scores = np.take_along_axis(probabilities, best[:, None], axis=-1)[:, 0].tolist()
-    names = [labels[index] for index in best]
+    indices: list[int] = best.tolist()
+    names = [labels[index] for index in indices]
     bounds = np.arange(len(names)) if aggregation == NONE else _starts_of_groups(names)
     entities: list[Entity] = []
     for first, stop in zip(bounds, [*bounds[1:], len(names)], strict=True):

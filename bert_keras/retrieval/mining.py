@@ -179,6 +179,12 @@ def _plain(text: str) -> str:
     return " ".join(text.split()).casefold()
 
 
+def _texts_at(texts: Sequence[str], rows: np.ndarray) -> list[str]:
+    """Return the texts of some rows."""
+    numbers: list[int] = rows.tolist()
+    return [texts[number] for number in numbers]
+
+
 def _scorer(
     cross_encoder: _CrossEncoder,
     key: str,
@@ -190,8 +196,8 @@ def _scorer(
 
     def scores(numbers: np.ndarray, rows: np.ndarray) -> np.ndarray:
         """Return the score of each pair."""
-        firsts = [asked[number] for number in numbers.tolist()]
-        seconds = [texts[row] for row in rows.tolist()]
+        firsts = _texts_at(asked, numbers)
+        seconds = _texts_at(texts, rows)
 
         def compute(start: int, end: int) -> np.ndarray:
             """Return the scores of some pairs, float32 [pairs, 1]."""
@@ -275,7 +281,7 @@ def _mined(
         chosen = found.indices[index][found.indices[index] >= 0]
         mined.queries.append(query)
         mined.answers.append(answer)
-        mined.negatives.append([texts[row] for row in chosen.tolist()])
+        mined.negatives.append(_texts_at(texts, chosen))
         scores = found.scores[index, : len(chosen)].tolist()
         mined.scores.append([right[index, row_of[answer]], *scores])
     return mined

@@ -247,20 +247,23 @@ def _within_limits(
     """
     scores = np.where(is_right, np.float32(_NONE), scores)
     left_out["right answer"] = left_out.get("right answer", 0) + int(is_right.sum())
-    lowest = lowest[:, None]
-    margin, share = limits.absolute_margin, limits.relative_margin
-    rules = (
-        ("absolute_margin", margin, lambda value: scores + np.float32(value) > lowest),
-        ("relative_margin", share, lambda v: scores > lowest - np.abs(lowest) * np.float32(v)),
-        ("max_score", limits.max_score, lambda value: scores > np.float32(value)),
-        ("min_score", limits.min_score, lambda value: scores < np.float32(value)),
-    )
-    for name, value, is_outside in rules:
+    for name in ("absolute_margin", "relative_margin", "max_score", "min_score"):
+        value = getattr(limits, name)
         if value is not None:
-            outside = is_outside(value) & (scores > _NONE)
+            outside = _outside(name, np.float32(value), scores, lowest[:, None])
+            outside &= scores > _NONE
             scores = np.where(outside, np.float32(_NONE), scores)
             left_out[name] = left_out.get(name, 0) + int(outside.sum())
     return scores
+
+
+def _outside(name: str, value: np.float32, scores: np.ndarray, lowest: np.ndarray) -> np.ndarray:
+    """Return which scores are outside a limit, by its name; `lowest` is [queries, 1]."""
+    if name == "absolute_margin":
+        return scores + value > lowest
+    if name == "relative_margin":
+        return scores > lowest - np.abs(lowest) * value
+    return scores > value if name == "max_score" else scores < value
 
 
 def _sampled(ranked: np.ndarray, limits: NegativeLimits, number: int) -> np.ndarray:

@@ -75,8 +75,6 @@ from bert_keras.training.recipe_files import parse_overrides, require_no_flags
 from bert_keras.training.run import run
 
 _LIMITS = ("max_score", "min_score", "absolute_margin", "relative_margin")
-_FORMS = ("columns", "triplets")
-_VECTORS = ("float32", "float16", "int8")
 _EMPTY = (
     "out",
     "corpus",
@@ -160,8 +158,10 @@ def main(arguments: list[str]) -> int:
 
 def _limits(values: dict[str, Any]) -> NegativeLimits:
     """Return the limits of the command line."""
-    numbers = {name: _number(name, values[name]) for name in _LIMITS}
-    whole = {name: values[name] for name in ("num_negatives", "range_min", "seed", "sampling")}
+    numbers: dict[str, Any] = {name: _number(name, values[name]) for name in _LIMITS}
+    whole: dict[str, Any] = {
+        name: values[name] for name in ("num_negatives", "range_min", "seed", "sampling")
+    }
     try:
         return NegativeLimits(**whole, **numbers, range_max=values["range_max"] or None)
     except ValueError as error:
@@ -182,8 +182,8 @@ def _number(name: str, text: str) -> float | None:
 def _check(values: dict[str, Any]) -> None:
     """Raise `UsageError` for the first bad value, before any file is read."""
     for name, choices in (
-        ("form", _FORMS),
-        ("vectors", _VECTORS),
+        ("form", ("columns", "triplets")),
+        ("vectors", ("float32", "float16", "int8")),
         ("quoting", ("auto", "true", "false")),
         ("long_texts", ("", "truncate", "windows")),
     ):
@@ -201,7 +201,7 @@ def _check(values: dict[str, Any]) -> None:
 
 
 def _read_table(path: str, text: str, pair: str | None, values: dict[str, Any]) -> Any:
-    """Return the texts of a table. Raise `UsageError` for options that do not fit the file."""
+    """Return the texts of a table; raise `UsageError` for options that do not fit the file."""
     from bert_keras.data import read_table
     from bert_keras.predictor import column_of
     from bert_keras.training.tasks.task import table_options
@@ -220,9 +220,9 @@ def _read_pairs(path: str, values: dict[str, Any]) -> Any:
     """Return the pairs of a file as `Texts`; no text may be empty."""
     pairs = _read_table(path, values["text"], values["pair"], values)
     for column, texts in ((values["text"], pairs.texts), (values["pair"], pairs.pairs)):
-        if empty := [number for number, text in enumerate(texts) if not text.strip()]:
-            place, count = pairs.places[empty[0]], len(empty)
-            raise DataError(f"{place}: {column!r} is empty, in {count:,} rows. Remove such rows.")
+        if empty := [p for p, text in zip(pairs.places, texts, strict=True) if not text.strip()]:
+            rows = f"in {len(empty):,} rows. Remove such rows."
+            raise DataError(f"{empty[0]}: {column!r} is empty, {rows}")
     return pairs
 
 

@@ -102,7 +102,8 @@ def main(arguments: list[str]) -> int:
         raise UsageError(f"Standard input is for the documents. Name a file of queries. {_USAGE}")
     if values["top_k"] < 0:
         raise UsageError(f"top_k must be at least 0. Received: top_k={values['top_k']}")
-    return _rank(*words, values)
+    model, query, source = words
+    return _rank(model, query, source, values)
 
 
 def _rank(model: str, query: str, source: str, values: dict[str, Any]) -> int:

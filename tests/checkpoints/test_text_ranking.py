@@ -78,7 +78,7 @@ def test_a_cross_encoder_opens_as_a_ranker(
 def test_the_files_are_those_of_a_classifier(family: str, tmp_path: Path) -> None:
     """The names of tensors and all values of config.json are the same in both classes."""
     config = families.config_of(family)
-    head = {} if config.pooler else {"hidden_activation": "tanh"}
+    head: dict[str, Any] = {} if config.pooler else {"hidden_activation": "tanh"}
     head |= family_head("SequenceClassifier", config)
     ranker = contracts.as_trained(TextRanker(BertEncoder(config), **head))
     ranker.save_to_preset(tmp_path / "ranker")

@@ -31,12 +31,11 @@ CONFIG = contracts.TINY.replace(vocab_size=TOKENIZER.vocab_size, num_layers=1, d
 TEXTS = ["a b", "b", "a a b", "c d", "d", "c c", "e f g h", "f"]
 TWO, THREE = [*"xxxyyyyy"], [*"xxxyyyzz"]
 SEVERAL = [("x",), ("x", "y"), ("x",), ("y",), ("y", "z"), ("z",), (), ("z",)]
-QUIET: dict[str, Any] = {"verbose": 0, "learning_rate": 1e-3}
 
 
-def _encoder(seed: int = 0, **options: Any) -> SentenceEncoder:
-    keras.utils.set_random_seed(seed)
-    encoder = contracts.as_trained(BertEncoder(CONFIG), seed)
+def _encoder(dropout_seed: int = 0, **options: Any) -> SentenceEncoder:
+    keras.utils.set_random_seed(dropout_seed)
+    encoder = contracts.as_trained(BertEncoder(CONFIG))
     return SentenceEncoder(encoder, **{"tokenizer": TOKENIZER, **options})
 
 
@@ -102,17 +101,16 @@ def test_training_brings_texts_of_one_label_together() -> None:
 
 def test_the_same_seed_gives_the_same_classifier() -> None:
     scores = []
-    for global_seed, seed in ((0, 3), (1, 3), (0, 4)):
-        sentences = _encoder()
+    for global_seed in (0, 1):
+        sentences = _encoder(global_seed)  # of the same weights
         keras.utils.set_random_seed(global_seed)
-        task = fit_few_shot(sentences, TEXTS, TWO, seed=seed, **QUIET)
+        task = fit_few_shot(sentences, TEXTS, TWO, seed=3, verbose=0, learning_rate=1e-3)
         scores.append(task.predict_scores(TEXTS))
-    np.testing.assert_array_equal(scores[0], scores[1])
-    assert not np.array_equal(scores[0], scores[2])
+    np.testing.assert_array_equal(*scores)
 
 
 def test_a_saved_classifier_answers_the_same(tmp_path: Path) -> None:
-    task = fit_few_shot(_encoder(), TEXTS, THREE, max_length=6, **QUIET)
+    task = fit_few_shot(_encoder(), TEXTS, THREE, max_length=6, epochs=0)
     expected = task.predict_scores(TEXTS)
     task.save_to_preset(tmp_path / "folder")
     opened = load_checkpoint(tmp_path / "folder")

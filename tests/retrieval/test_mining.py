@@ -43,7 +43,9 @@ class Stub:
 
     encode_queries = encode_documents
 
-    def predict_pair_scores(self, firsts: Sequence[str], seconds: Sequence[str]) -> np.ndarray:
+    def predict_pair_scores(
+        self, firsts: Sequence[str], seconds: Sequence[str], **_: Any
+    ) -> np.ndarray:
         self.scored += zip(firsts, seconds, strict=True)
         return np.array(
             [vector(a)[:4] @ vector(b)[:4] for a, b in zip(firsts, seconds, strict=True)]
@@ -65,7 +67,7 @@ class Stub:
     def similarity_pairwise(self, first: Any, second: Any) -> Any:
         import torch
 
-        return (torch.as_tensor(first) * torch.as_tensor(second)).sum(axis=1)
+        return (torch.as_tensor(first) * torch.as_tensor(second)).sum(dim=1)
 
     def predict(self, pairs: Any, **_: Any) -> Any:
         import torch
@@ -119,7 +121,7 @@ def test_sentence_transformers(values: dict, corpus: Any, is_rescored: bool) -> 
             **values,
         )
     expected: dict[tuple[str, str], list[str]] = {}
-    scores = {}
+    scores: dict[tuple[str, str], list[float]] = {}
     for row in theirs:
         pair = row["query"], row["answer"]
         expected.setdefault(pair, []).append(row["negative"])
@@ -127,8 +129,8 @@ def test_sentence_transformers(values: dict, corpus: Any, is_rescored: bool) -> 
     assert len(expected) > 10, "the limits leave too little for a test"
     assert as_rows(found) == expected
     ours = dict(zip(zip(found.queries, found.answers, strict=True), found.scores, strict=True))
-    for pair, values in scores.items():
-        np.testing.assert_allclose(ours[pair], values, atol=1e-5)
+    for pair, wanted in scores.items():
+        np.testing.assert_allclose(ours[pair], wanted, atol=1e-5)
 
 
 def test_equal_texts_are_no_negatives() -> None:
@@ -205,7 +207,7 @@ def test_bad_arguments() -> None:
         mine_hard_negatives(Stub(), QUERIES, ANSWERS[1:])
 
     class Classes(Stub):
-        def predict_pair_scores(self, firsts: Any, seconds: Any) -> np.ndarray:
+        def predict_pair_scores(self, firsts: Any, seconds: Any, **_: Any) -> np.ndarray:
             return np.zeros((len([*zip(firsts, seconds, strict=True)]), 3))
 
     limits = NegativeLimits(max_score=0.5)

@@ -142,7 +142,7 @@ def test_the_same_command_writes_the_same_bytes(
 
 
 def test_a_killed_process(call: Callable, model: str, pairs: str, tmp_path: Path) -> None:
-    """Vectors that are written before a `kill -9` are kept; the table is that of a whole run."""
+    """Vectors from before a `kill -9` are kept, and the table is that of a whole run."""
     many = "\n".join(f"w{n % 43} w{n // 43 % 43} w{n // 1849}" for n in range(8_000))
     (tmp_path / "corpus.txt").write_text(many)
     options = ("text=q", "pair=a", "corpus=corpus.txt", "batch_size=128")

@@ -96,8 +96,9 @@ class TextRankingTask(TextTask):
     def evaluate(self, predictor: Predictor, data: Texts) -> Evaluation:
         """Compute nDCG and mean reciprocal rank of the documents of each query."""
         scores = predictor.predict_pair_scores(data.texts, data.pairs or ())
+        targets: list[float] = np.array(data.targets or (), np.float64).tolist()
         queries, documents, relevance, rows = grouped_by_query(
-            data.texts, data.pairs or (), [float(target) for target in data.targets or ()]
+            data.texts, data.pairs or (), targets
         )
         orders = [np.argsort(-scores[numbers], kind="stable").tolist() for numbers in rows]
         gains = [dict(enumerate(numbers)) for numbers in relevance]
