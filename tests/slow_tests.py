@@ -458,10 +458,6 @@ _ON_PYTORCH_ALONE: Tests = {
             "pretrain-picture",
         ),
     },
-    "tests/training/test_mine_negatives.py": {
-        "test_a_killed_process": (),
-        "test_fine_tuning_reads_the_table": ("csv",),
-    },
     "tests/training/test_names.py": {
         "test_a_run_whose_name_is_markup": (),
         "test_examples_whose_name_is_not_utf8": (),

@@ -152,6 +152,10 @@ TORCH: Tests = {
 }
 
 JAX: Tests = {
+    "tests/training/test_mine_negatives.py": {
+        "test_a_killed_process": (),
+        "test_fine_tuning_reads_the_table": ("csv",),
+    },
     "tests/models/test_base.py": {"test_an_error_costs_no_weight": ("0-fit",)},
     "tests/models/test_encoder_values.py": {
         "test_half_precision_is_close": ("like_modernbert",),
@@ -168,6 +172,10 @@ JAX: Tests = {
 }
 
 TENSORFLOW: Tests = {
+    "tests/training/test_mine_negatives.py": {
+        "test_a_killed_process": (),
+        "test_fine_tuning_reads_the_table": ("csv",),
+    },
     "tests/checkpoints/test_tf_hub.py": {
         "test_modules_of_tensorflow_1": ("bert",),
         "test_same_weights_and_outputs": ("albert",),

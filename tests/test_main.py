@@ -177,8 +177,10 @@ _CALLS: dict[tuple[str, ...], tuple[str, ...]] = {
     ("prepare",): ("corpus=text.txt", "out=corpus", "vocab_size=60", "workers=2"),
     ("pretrain",): ("demo", "--dry-run"),
     ("finetune",): ("sst2", "--quicktest"),
+    ("mine-negatives",): ("model", "pairs.csv", "out=mined.csv", "num_negatives=1"),
     ("recipes",): (),
     ("predict",): ("model", "a good film"),
+    ("rank",): ("model", "a good film", "text.txt"),
     ("evaluate",): ("model", "data=data.csv", "out=measured"),
     ("visualize", "attention"): ("model", "a good film", "--out", "a.html"),
     ("visualize", "embeddings"): ("model", "data.csv", "--out", "b.html"),
@@ -212,6 +214,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         tokenizer.save_to_preset(folder / name)
     text = "".join(f"The cat number {i} sat here. It purred, and slept.\n\n" for i in range(60))
     (folder / "text.txt").write_text(text)
+    (folder / "pairs.csv").write_text("text,pair\na,good film\nfilm,a film\ngood,a good\n")
     (folder / "data.csv").write_text("text,label\n" + "a good film,pos\nfilm,neg\n" * 4)
     return folder
 

@@ -42,6 +42,7 @@ PUBLIC = {
     "Pretrainer",
     "Tokenizer",
     "export",
+    "fit_few_shot",
     "from_keras_hub",
     "load_checkpoint",
     "losses",

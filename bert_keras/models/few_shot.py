@@ -20,7 +20,7 @@ from bert_keras.layers.sharing import described
 from bert_keras.models.compiling import compile_for
 from bert_keras.models.sentence_pairs import SentencePairs
 from bert_keras.models.sentence_similarity import SentenceEncoder
-from bert_keras.models.task_views import TaskView
+from bert_keras.models.task_views import Hidden, TaskView
 from bert_keras.models.text_classification import FIRST_TOKEN, NORMALIZED, SequenceClassifier
 from bert_keras.models.text_targets import named_targets, targets_from
 from bert_keras.models.with_tokenizer import checked_length
@@ -154,6 +154,8 @@ class FewShot(TaskView):
     Inputs: the encoder's, for two texts each: int32 [batch, 2, length].
     Output: {"similarity": the cosine of the two vectors, float32 [batch, 1]}.
 
+    `keras.models.clone_model` leaves out the head, because no output of the view depends on it.
+
     Args:
         task: a classifier of pooling "mean" or "first_token", whose head is one dense layer. It
             needs a tokenizer before it is trained.
@@ -190,7 +192,7 @@ class FewShot(TaskView):
             tokenizer=task.tokenizer,
         )
         super().__init__(task, dict(pairs.input), dict(pairs.output), name="few_shot")
-        self._pairs, self._members, self._examples = pairs, members, examples
+        self._pairs, self._members, self._examples = Hidden(pairs), members, examples
 
     @property
     def unused_variables(self) -> Sequence[Any]:
@@ -225,11 +227,11 @@ class FewShot(TaskView):
 
     def loss_and_metrics(self) -> dict[str, Any]:
         """Return the squared error of the cosines of pairs, whose scores are 1 and 0."""
-        return self._pairs.loss_and_metrics()
+        return self._pairs.model.loss_and_metrics()
 
     def trained_model(self) -> SequenceClassifier:
         """Fit the head on the vectors that the encoder makes now, and return the classifier."""
-        encoder = self._pairs.sentence_encoder
+        encoder = self._pairs.model.sentence_encoder
         encoder.take_attachments(self.task)
         vectors = encoder.encode(self._prompted(), long_texts="truncate")
         problem = self.task.options["problem"]

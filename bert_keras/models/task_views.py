@@ -223,7 +223,7 @@ class ChunkedTask(TaskView):
         vectors = MaskedVectors(task.mlm, name=f"{features.MLM}_vectors")
         outputs = task.outputs_by(vectors, inputs, packed=packed)
         super().__init__(task, inputs, outputs, name=f"{whole.name}_chunked")
-        self._whole, self._chunks = _Whole(whole), int(chunks)
+        self._whole, self._chunks = Hidden(whole), int(chunks)
         self.mlm_accuracy = keras.metrics.Mean(name=f"{features.MLM}_accuracy")
 
     @described
@@ -255,7 +255,7 @@ class ChunkedTask(TaskView):
 
 
 @dataclasses.dataclass(frozen=True)
-class _Whole:
+class Hidden:
     """A holder that hides the model from Keras, which would make it a layer of the view."""
 
     model: Any

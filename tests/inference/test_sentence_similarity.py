@@ -172,7 +172,7 @@ def test_pair_scores(task, tokenizer, count: int, activation: str | None) -> Non
     other = predictor.predict_pair_scores(TEXTS, TEXTS[::-1], prompt="")
     assert np.abs(other - found).max() > 1e-4
     assert predictor.predict_pair_scores([], []).shape[0] == 0
-    with pytest.raises(ValueError, match=r"needs a SequenceClassifier\. Received: a SentenceEnc"):
+    with pytest.raises(ValueError, match=r"needs a TextRanker or a Seq.*Received: a SentenceEnc"):
         Predictor(task("vectors"), tokenizer).predict_pair_scores(TEXTS, TEXTS)
     with pytest.raises(ValueError, match="`activation` must be None or one of linear"):
         SequenceClassifier(task("labels").encoder, 1, activation="exotic")

@@ -430,7 +430,9 @@ def test_a_task_is_loaded_as_it_was_trained(name: str, tmp_path: Path) -> None:
 def test_every_view_is_here() -> None:
     """A new class of models must be added to `VIEWS`."""
     classes = {each.__name__ for each in every_model.discovered()}
-    assert classes - task_classes().keys() - {"BertEncoder"} == VIEWS.keys()
+    # A clone of `FewShot` has no head, which is not in its graph; test_few_shot.py saves one.
+    others = {"BertEncoder", "FewShot"}
+    assert classes - task_classes().keys() - others == VIEWS.keys()
     assert list(VIEWS["EncoderView"]) == list(ENCODER_VIEWS)
 
 

@@ -20,6 +20,7 @@ from bert_keras import (
     SentenceEncoder,
     SentencePairs,
     SequenceClassifier,
+    TextRanker,
     TokenClassifier,
     features,
     load_checkpoint,
@@ -149,6 +150,7 @@ def test_every_task_gives_its_encoder_by_name(name: str) -> None:
         ReplacedTokenDetector(encoder),
         SentenceEncoder(encoder),
         SentencePairs(encoder),
+        TextRanker(encoder),
     ]
     classes = {each for each in Task.__subclasses__() if each.__module__.startswith("bert_keras.")}
     assert {type(task) for task in tasks} == classes

@@ -43,7 +43,7 @@ CLASSES = {
 }
 # Models whose labels are numbers, vectors, or one number per class, and not integer classes.
 OF_NUMBERS = {"several labels": "label", "number": "label", "sentences": "sentence_vector"}
-OTHERS = {"detector", "in_batch"} | {
+OTHERS = {"detector", "few shot", "in_batch", "ranker"} | {
     *("encoder", "with_outputs", "first_token", "at_positions", "packed", "packed at_positions")
 }
 

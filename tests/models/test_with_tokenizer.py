@@ -29,6 +29,8 @@ COLUMNS = {
     "context": ["the hello world", "unwanted mask"],
     "prompt": TEXTS,
     "options": [["the", "mask"], ["world", "hello"]],
+    "query": TEXTS,
+    "documents": TEXTS[::-1],
 }
 
 

@@ -78,6 +78,8 @@ def test_every_task_is_answered(served: Running, name: str) -> None:
         assert found["labels"][0]["score"] == pytest.approx(scores.max(), abs=1e-5)
     elif name == "numbers":
         assert found["scores"] == pytest.approx(model.predict_scores(*columns)[0], abs=1e-5)
+    elif name == "ranker":
+        assert found["scores"] == pytest.approx(model.predict_pair_scores(*columns), abs=1e-5)
     elif name in ("tags", "crf"):
         expected = [asdict(entity) for entity in model.predict_entities(*columns)[0]]
         assert [{**entity, "score": 0} for entity in found["entities"]] == [

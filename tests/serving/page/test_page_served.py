@@ -36,5 +36,5 @@ def test_the_copied_code_prints_the_answer(visit: Visit, site: Site, mode: str) 
 
 
 def test_every_task_is_visited(site: Site, folders: dict[str, Path]) -> None:
-    assert len(site.models) == 11
+    assert len(site.models) == 12
     assert set(site.models.values()) <= set(folders)
