@@ -12,7 +12,7 @@ from bert_keras.models.sentence_pairs import NAMED
 from tests.markdown import blocks, run_python
 
 DOCS = Path(__file__).parents[1] / "docs"
-PAGES = ["sentence_vectors.md", "search.md"]
+PAGES = ["sentence_vectors.md", "search_and_rank.md"]
 
 
 @pytest.mark.parametrize("name", PAGES)
