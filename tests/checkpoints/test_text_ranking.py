@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from safetensors.numpy import load_file
 
 from bert_keras import (
     BertEncoder,
@@ -19,8 +20,10 @@ from bert_keras import (
     load_checkpoint,
 )
 from bert_keras.checkpoints import family_head
+from bert_keras.checkpoints.hugging_face_names import FAMILIES
+from bert_keras.checkpoints.manifest import WEIGHTS
 from bert_keras.errors import ArtifactError
-from tests import contracts, families, sentence_folders
+from tests import contracts, families, reference, sentence_folders
 
 QUERY = "w1 w2 w30"
 DOCUMENTS = ["w3", "w4 w5", "w1 w2 w30", "w7 w8 w9 w10"]
@@ -99,6 +102,42 @@ def test_the_files_are_those_of_a_classifier(family: str, tmp_path: Path) -> Non
     ):
         wanted = contracts.numpy(contracts.as_trained(opened)(x))["score"]
         contracts.assert_close(wanted, contracts.numpy(ranker(x))["score"], 1e-6)
+
+
+_FIRST = ("bert", "roberta", "distilbert", "electra", "modernbert")
+
+
+@pytest.mark.parametrize(
+    "family",
+    [
+        pytest.param(name, marks=[] if name in _FIRST else [pytest.mark.slow])
+        for name, rows in FAMILIES.items()
+        if "TextRanker" in rows.classes
+    ],
+)
+def test_folders_of_transformers_of_every_family(
+    family: str, transformers: Any, tmp_path: Path
+) -> None:
+    model = reference.hugging_face_model(
+        transformers, "ForSequenceClassification", family, num_labels=1
+    )
+    model.save_pretrained(tmp_path / "theirs")
+    ranker = TextRanker.from_preset(tmp_path / "theirs")
+    classifier = SequenceClassifier.from_preset(tmp_path / "theirs")
+    x = contracts.inputs_of(classifier)
+    reference.same_as_hugging_face(classifier, model, x)
+    expected = contracts.numpy(classifier(x))["label"]
+    found = contracts.numpy(ranker({name: values[:, None] for name, values in x.items()}))["score"]
+    contracts.assert_close(found, expected, 1e-6)
+    ranker.save_to_preset(tmp_path / "back")
+    before, after = (load_file(tmp_path / name / WEIGHTS) for name in ("theirs", "back"))
+    assert after.keys() == before.keys()
+    for name, values in before.items():
+        assert after[name].tobytes() == values.tobytes(), name
+    again = transformers.AutoModelForSequenceClassification.from_pretrained(tmp_path / "back")
+    assert type(again) is type(model)
+    for name, values in model.state_dict().items():
+        assert again.state_dict()[name].equal(values), name
 
 
 def test_heads_with_several_labels_are_refused(tmp_path: Path) -> None:
