@@ -14,7 +14,7 @@ from bert_keras import BertEncoder, SequenceClassifier, Tokenizer, cli, load_che
 from bert_keras.checkpoints import open_checkpoint
 from bert_keras.checkpoints.manifest import MANIFEST, WEIGHTS
 from bert_keras.errors import ArtifactError
-from bert_keras.training import finetuned_model, predict, rank
+from bert_keras.training import finetuned_model, mine_negatives, predict, rank
 from tests.contracts import TINY
 
 OPTIONS = {
@@ -30,13 +30,13 @@ WITHOUT = {
     "serve-check": "opens exports alone",
     "fill-mask": "opens SavedModels alone",
     "pretrain": "its keys belong to the recipe; messages name `bert-keras convert`",
-    "mine-negatives": "opens two models; messages name `bert-keras convert`",
     "finetune": "its keys belong to the recipe; messages name `bert-keras convert`",
 }
 # Commands whose options are key=value -> the keys.
 KEYS = {
     "predict": predict._DEFAULTS,
     "rank": rank._DEFAULTS,
+    "mine-negatives": mine_negatives._DEFAULTS,
     "evaluate": finetuned_model._WEIGHTS,
 }
 

@@ -45,21 +45,22 @@ def digests(recipe: FinetuneRecipe) -> dict[str, dict[str, str]]:
     return digests_by_key
 
 
-def checkpoint_digests(handle: str) -> dict[str, str]:
+def checkpoint_digests(handle: str, **options: Any) -> dict[str, str]:
     """Return the SHA-256 of the files that a checkpoint's answers depend on, by name.
 
-    The folders of sentence-transformers' modules, such as 1_Pooling, are included.
+    The folders of sentence-transformers' modules, such as 1_Pooling, are included. The options are
+    those of `open_checkpoint`.
     """
-    folder = _folder_of(handle)
+    folder = _folder_of(handle, **options)
     more = {path for form in _SETTINGS for path in folder.glob(form)}
     files = sorted(path for path in _files(folder) | more if path.is_file())
     return {path.relative_to(folder).as_posix(): _sha256(path) for path in files}
 
 
-def _folder_of(handle: str) -> Path:
+def _folder_of(handle: str, **options: Any) -> Path:
     """Return the path that a handle names, or the local copy of a repository."""
     is_remote = "://" in handle or presets.is_preset(handle)
-    return open_checkpoint(handle).directory if is_remote else file_io.expanded(handle)
+    return open_checkpoint(handle, **options).directory if is_remote else file_io.expanded(handle)
 
 
 def _files(folder: Path) -> set[Path]:

@@ -41,6 +41,10 @@ hf://organisation/name. PAIRS is a table of queries and right answers: .csv, .ts
     batch_size=32         texts in a batch
     precision=            Keras dtype policy, such as mixed_bfloat16; empty: float32
     device=               device that computes: cpu, gpu, gpu:1, …; empty: the backend's default
+    allow_pickle=false    read a pytorch_model.bin where there is no other
+    variant=              variant of the weights, such as fp16: model.fp16.safetensors
+    averages=false        read the moving averages in a TensorFlow checkpoint
+    trust=false           read the variables of a SavedModel of Google's
 
 Examples:
     bert-keras mine-negatives runs/my_vectors pairs.csv text=question pair=answer
@@ -56,21 +60,25 @@ Exit codes: 0 done, 2 bad arguments, 3 bad texts, 4 a damaged model, 5 no space.
 from __future__ import annotations
 
 import json
-import math
 import re
 import shlex
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 
-from bert_keras import escaping, file_io
+from bert_keras import escaping, features, file_io
 from bert_keras.errors import ArtifactError, DataError, UsageError
 from bert_keras.retrieval import MinedNegatives, NegativeLimits
 from bert_keras.training import progress
+from bert_keras.training.program_inputs import (
+    number_of,
+    open_predictor,
+    reading_of,
+    weights_of,
+)
 from bert_keras.training.recipe_files import parse_overrides, require_no_flags
 from bert_keras.training.run import run
 
@@ -104,9 +112,13 @@ _DEFAULTS: dict[str, Any] = {
     "encoding": "utf-8",
     "max_length": 0,
     "batch_size": 32,
+    "allow_pickle": False,
+    "trust": False,
+    "variant": "",
+    "averages": False,
 }
 # Values that change the vectors of a text.
-_ENCODING = ("max_length", "long_texts", "batch_size", "precision", "device")
+_ENCODING = ("max_length", "long_texts", "batch_size", "precision", "device", "variant", "averages")
 _KEY = re.compile(r"[a-z_]+=")
 _EXAMPLES, _WIDTH = 3, 100  # pairs in the summary, and characters of their texts
 
@@ -158,7 +170,7 @@ def main(arguments: list[str]) -> int:
 
 def _limits(values: dict[str, Any]) -> NegativeLimits:
     """Return the limits of the command line."""
-    numbers: dict[str, Any] = {name: _number(name, values[name]) for name in _LIMITS}
+    numbers: dict[str, Any] = {name: number_of(name, values[name], finite=True) for name in _LIMITS}
     whole: dict[str, Any] = {
         name: values[name] for name in ("num_negatives", "range_min", "seed", "sampling")
     }
@@ -168,23 +180,11 @@ def _limits(values: dict[str, Any]) -> NegativeLimits:
         raise UsageError(str(error).replace("`", "")) from error
 
 
-def _number(name: str, text: str) -> float | None:
-    """Return the number of a key; None where it is empty."""
-    try:
-        number = float(text) if text else None
-    except ValueError:
-        number = math.nan
-    if number is not None and not math.isfinite(number):
-        raise UsageError(f"{name} must be a number. Received: {text!r}. Give {name}=NUMBER.")
-    return number
-
-
 def _check(values: dict[str, Any]) -> None:
     """Raise `UsageError` for the first bad value, before any file is read."""
     for name, choices in (
         ("form", ("columns", "triplets")),
         ("vectors", ("float32", "float16", "int8")),
-        ("quoting", ("auto", "true", "false")),
         ("long_texts", ("", "truncate", "windows")),
     ):
         if values[name] not in choices:
@@ -204,12 +204,12 @@ def _read_table(path: str, text: str, pair: str | None, values: dict[str, Any]) 
     """Return the texts of a table; raise `UsageError` for options that do not fit the file."""
     from bert_keras.data import read_table
     from bert_keras.predictor import column_of
-    from bert_keras.training.tasks.task import table_options
 
-    options = table_options(SimpleNamespace(**values))
     second = None if pair is None else column_of(pair)
     try:
-        return read_table(file_io.expanded(path), text=column_of(text), pair=second, **options)
+        return read_table(
+            file_io.expanded(path), text=column_of(text), pair=second, **reading_of(values)
+        )
     except (DataError, UsageError):
         raise
     except (ValueError, ImportError) as error:
@@ -261,19 +261,15 @@ def _mine(
     from bert_keras.training.input_digests import checkpoint_digests
 
     predictor = _open(model, values)
-    ranker = _open(values["cross_encoder"], values) if values["cross_encoder"] else None
-    if ranker is not None and (classes := ranker.task.options.get("num_classes", "no")) != 1:
-        raise UsageError(
-            f"cross_encoder={values['cross_encoder']}: a SequenceClassifier with one class is "
-            f"needed. Received: a {type(ranker.task).__name__} with {classes} classes"
-        )
+    ranker = _open_cross_encoder(values) if values["cross_encoder"] else None
     options = getattr(predictor.task, "options", {})
     is_dot = options.get("similarity") == "dot" and values["vectors"] != "int8"
 
     def key(handle: str) -> str:
         """Return a text that names the files of a model, and what changes its numbers."""
         options = {name: values[name] for name in _ENCODING}
-        return json.dumps([checkpoint_digests(handle), keras.backend.backend(), options])
+        digests = checkpoint_digests(handle, **weights_of(values))
+        return json.dumps([digests, keras.backend.backend(), options])
 
     with cut_texts_told(predictor), progress.task("mining") as show:
         if ranker is not None:
@@ -300,20 +296,23 @@ def _mine(
 
 
 def _open(handle: str, values: dict[str, Any]) -> Any:
-    """Open the predictor of a model, with the batch size and length of the command line."""
-    from bert_keras.predictor import Predictor
+    """Open the predictor of a model, with long_texts= of the command line."""
+    predictor = open_predictor(handle, values)
+    if values["long_texts"]:
+        predictor.options = {**predictor.options, "long_texts": values["long_texts"]}
+    return predictor
 
-    try:
-        given = {"dtype": "precision", "device": "device", "max_length": "max_length"}
-        options: dict[str, Any] = {name: values[key] or None for name, key in given.items()}
-        predictor = Predictor.from_preset(handle, batch_size=values["batch_size"], **options)
-        if values["long_texts"]:
-            predictor.options = {**predictor.options, "long_texts": values["long_texts"]}
-        return predictor
-    except (ArtifactError, DataError, UsageError):
-        raise
-    except ValueError as error:
-        raise UsageError(str(error)) from error
+
+def _open_cross_encoder(values: dict[str, Any]) -> Any:
+    """Open the predictor of cross_encoder=; raise `UsageError` for a model of another kind."""
+    ranker = _open(values["cross_encoder"], values)
+    classes = ranker.task.options.get("num_classes", "no")
+    if features.SCORE not in ranker.task.output and classes != 1:
+        raise UsageError(
+            f"cross_encoder={values['cross_encoder']}: a TextRanker, or a SequenceClassifier with "
+            f"one class, is needed. Received: a {type(ranker.task).__name__} with {classes} classes"
+        )
+    return ranker
 
 
 # === Results ===

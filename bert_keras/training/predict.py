@@ -54,7 +54,6 @@ from __future__ import annotations
 
 import inspect
 import json
-import math
 import re
 import sys
 from collections.abc import Iterator, Sequence
@@ -67,6 +66,7 @@ from bert_keras.training.program_inputs import (
     input_rows,
     is_table,
     is_text,
+    number_of,
     open_predictor,
     reading_of,
 )
@@ -147,7 +147,7 @@ def _predict(model: str, inputs: Sequence[str], values: dict[str, Any]) -> int:
     if out is not None:
         require_new(out, overwrite=values["overwrite"])
         require_apart(out, [word for word in inputs if word != "-"])
-    threshold = _number("null_threshold", values["null_threshold"])
+    threshold = number_of("null_threshold", values["null_threshold"])
     predictor = open_predictor(model, values)
     _set_reading(predictor, model, values)
     options = _options(predictor, model, threshold, values)
@@ -270,19 +270,6 @@ def _columns_and_reading(
         if recipe is not None and values[name] == _DEFAULTS[name] and name in usual:
             merged[name] = getattr(recipe, name)
     return {name: merged[name] for name in _COLUMNS}, reading_of(merged)
-
-
-def _number(name: str, text: str) -> float | None:
-    """Return the number of a key; None where it is empty. `name` is for the message."""
-    if not text:
-        return None
-    try:
-        number = float(text)
-    except ValueError:
-        number = math.nan
-    if math.isnan(number):
-        raise UsageError(f"{name} must be a number. Received: {text!r}. Give {name}=NUMBER.")
-    return number
 
 
 def _official(model: str, inputs: Sequence[str], assigned: Sequence[str]) -> int:

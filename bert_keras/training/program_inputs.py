@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,16 +20,12 @@ def open_predictor(model: str, values: dict[str, Any]) -> Any:
     """Open the predictor of a model, with the batch size and length of the command line."""
     from bert_keras.predictor import Predictor
 
-    sizes: dict[str, Any] = {"batch_size": values["batch_size"]}
     try:
         return Predictor.from_preset(
             model,
-            **sizes,
+            batch_size=values["batch_size"],
             max_length=values["max_length"] or None,
-            allow_pickle=values["allow_pickle"],
-            trust=values["trust"],
-            variant=values["variant"] or None,
-            averages=values["averages"],
+            **weights_of(values),
             dtype=values["precision"] or None,
             device=values["device"] or None,
         )
@@ -36,6 +33,12 @@ def open_predictor(model: str, values: dict[str, Any]) -> Any:
         raise
     except ValueError as error:
         raise UsageError(str(error)) from error
+
+
+def weights_of(values: dict[str, Any]) -> dict[str, Any]:
+    """Return the options that say which weights are read; see `open_checkpoint`."""
+    reading = {name: values[name] for name in ("allow_pickle", "trust", "averages")}
+    return reading | {"variant": values["variant"] or None}
 
 
 def is_text(word: str) -> bool:
@@ -94,6 +97,25 @@ def is_table(path: Path, given: str | None) -> bool:
     from bert_keras.predictor import TABLES
 
     return bool(given) or Path(path.name.lower().removesuffix(".gz")).suffix in TABLES
+
+
+def number_of(name: str, text: str, *, finite: bool = False) -> float | None:
+    """Return the number of a key; None where it is empty.
+
+    Args:
+        name: the key, for the message.
+        text: its value.
+        finite: whether infinity is refused.
+    """
+    if not text:
+        return None
+    try:
+        number = float(text)
+    except ValueError:
+        number = math.nan
+    if math.isnan(number) or (finite and math.isinf(number)):
+        raise UsageError(f"{name} must be a number. Received: {text!r}. Give {name}=NUMBER.")
+    return number
 
 
 def reading_of(values: dict[str, Any]) -> dict[str, Any]:

@@ -10,7 +10,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from bert_keras import BertEncoder, Predictor, SentenceEncoder, SequenceClassifier, Tokenizer
+from bert_keras import (
+    BertEncoder,
+    Predictor,
+    SentenceEncoder,
+    SequenceClassifier,
+    TextRanker,
+    Tokenizer,
+)
 from bert_keras.training import mine_negatives as module
 from bert_keras.training.finetune import main as finetune
 from bert_keras.training.mine_negatives import main
@@ -31,10 +38,12 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> str:
     return str(folder)
 
 
-@pytest.fixture(scope="module")
-def ranker(model: str) -> str:
-    folder = Path(model).with_name("ranker")
-    task = SequenceClassifier(BertEncoder(TINY), num_classes=1, problem="regression")
+@pytest.fixture(scope="module", params=[SequenceClassifier, TextRanker])
+def ranker(model: str, request: pytest.FixtureRequest) -> str:
+    folder = Path(model).with_name(request.param.__name__)
+    is_classifier = request.param is SequenceClassifier
+    options = {"num_classes": 1, "problem": "regression"} if is_classifier else {}
+    task = request.param(BertEncoder(TINY), **options)
     contracts.as_trained(task, seed=1).save_to_preset(folder)
     Tokenizer(_WORDS).save_to_preset(folder)
     return str(folder)
