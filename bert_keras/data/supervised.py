@@ -67,6 +67,15 @@ _LENGTH_MULTIPLES = {"jax": 32}
 _LENGTH_MULTIPLE_ELSEWHERE = 4
 
 
+def require_weights(weights: np.ndarray) -> None:
+    """Raise `DataError` for the first weight that is missing, infinite or negative."""
+    if (unfit := np.flatnonzero(~(np.isfinite(weights) & (weights >= 0)))).size:
+        raise DataError(
+            f"sample_weight: the weight of row {unfit[0]} must be a finite number of at least "
+            f"0. Received: {weights[unfit[0]]}. Correct it, or drop the row."
+        )
+
+
 def length_multiple() -> int:
     """Return the number of tokens to pad rows to a multiple of, on the active backend."""
     import keras  # pyright: ignore[reportMissingTypeStubs]
@@ -231,11 +240,7 @@ class SupervisedExamples(BaseExamples[list[np.ndarray]]):
                 "sample_weight needs one number for each example of one row. Received: shape "
                 f"{factors.shape} for {self.num_texts} rows"
             )
-        if (unfit := np.flatnonzero(~(np.isfinite(factors) & (factors >= 0)))).size:
-            raise DataError(
-                f"sample_weight: the weight of row {unfit[0]} must be a finite number of at least "
-                f"0. Received: {factors[unfit[0]]}. Correct it, or drop the row."
-            )
+        require_weights(factors)
         if self.rows.sources is not None and not self.group:
             factors = factors[self.rows.sources]
         for name in self._labels:

@@ -11,7 +11,7 @@ from bert_keras.data.batches import Batch
 from bert_keras.data.columns import texts_of, values_of, words_of_rows
 from bert_keras.data.model_inputs import EncodedTexts, encode
 from bert_keras.data.source_files import ErrorCollector
-from bert_keras.data.supervised import SupervisedExamples, length_multiple
+from bert_keras.data.supervised import SupervisedExamples, length_multiple, require_weights
 from bert_keras.errors import DataError
 from bert_keras.features import SCORE
 from bert_keras.tokenizers import Tokenizer
@@ -76,11 +76,7 @@ class RankingExamples(SupervisedExamples):
                 f"shape {factors.shape} for {len(self.counts)} queries with {self.num_rows} "
                 "documents"
             )
-        if (unfit := np.flatnonzero(~(np.isfinite(factors) & (factors >= 0)))).size:
-            raise DataError(
-                f"sample_weight: the weight of row {unfit[0]} must be a finite number of at least "
-                f"0. Received: {factors[unfit[0]]}. Correct it, or drop the row."
-            )
+        require_weights(factors)
         if len(factors) == self.num_rows:
             factors = factors if self._row_order is None else factors[self._row_order]
         else:

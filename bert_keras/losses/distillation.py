@@ -40,19 +40,9 @@ class MarginMSELoss(VectorLoss):
             y_pred: vectors [batch, texts, size].
         """
         scores = similarities(y_pred[:, :1], y_pred[:, 1:], self.similarity)
-        return margin_losses(y_true, scores)
-
-
-def margin_losses(y_true, scores):
-    """Return the mean squared error of the margins of each example: [batch].
-
-    Args:
-        y_true: scores of the teacher, [batch, n], the right text's first.
-        scores: scores [batch, n].
-    """
-    teacher = ops.cast(y_true, scores.dtype)
-    margins, own = (values[:, :1] - values[:, 1:] for values in (scores, teacher))
-    return ops.mean(ops.square(margins - own), axis=-1)
+        teacher = ops.cast(y_true, scores.dtype)
+        margins, own = (values[:, :1] - values[:, 1:] for values in (scores, teacher))
+        return ops.mean(ops.square(margins - own), axis=-1)
 
 
 @keras.saving.register_keras_serializable(package="bert_keras")
