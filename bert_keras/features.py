@@ -38,7 +38,7 @@ CHOICE = "choice"
 SCORE = "score"  # relevance of a document for a query
 SENTENCE_VECTOR = "sentence_vector"
 SIMILARITY = "similarity"  # similarity of two texts
-MATCH = "match"  # similarity of a text to every second text in a batch
+MATCH = "match"  # vectors of a batch's texts, which each text is compared with
 # Similarity functions of two vectors. The last two are negative distances.
 COSINE = "cosine"
 SIMILARITIES = (COSINE, "dot", "euclidean", "manhattan")

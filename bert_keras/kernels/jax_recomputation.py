@@ -143,7 +143,7 @@ def _filled(function: Callable[..., Any], size: int, arrays: Any, after: Any) ->
 
 
 def by_parts(function: Callable[..., Any], arrays: Any) -> Any:
-    """See `row_parts.by_parts`. One program computes all parts, whatever their number."""
+    """See `row_parts._by_parts`. One program computes the parts, of any number."""
     numbers = jnp.arange(len(arrays[0]))
     program, shapes = jax.make_jaxpr(function, return_shape=True)(
         numbers[0], *(x[0] for x in arrays)

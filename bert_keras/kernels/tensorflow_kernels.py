@@ -173,7 +173,7 @@ def mapped(
 
 
 def by_parts(function: Callable[..., Any], arrays: Sequence[Any]) -> list[Any]:
-    """See `row_parts.by_parts`. One loop of the graph computes all parts, whatever their number."""
+    """See `row_parts._by_parts`. One loop of the graph computes the parts, of any number."""
     arrays = tuple(map(tf.convert_to_tensor, arrays))
     count = tf.shape(arrays[0])[0]
 

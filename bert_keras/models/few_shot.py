@@ -130,9 +130,7 @@ def classifier_over(
             f"same encoder. Received: pooling={options['pooling']!r}"
             + "".join(f", {name}={value!r:.100}" for name, value in unusual.items())
         )
-    prompts = {
-        name: options[name] for name in ("prompts", "default_prompt_name") if name in options
-    }
+    prompts = {name: options[name] for name in _PROMPTS if name in options}
     return SequenceClassifier(
         sentence_encoder.encoder,
         labels=labels,

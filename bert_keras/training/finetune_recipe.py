@@ -65,7 +65,9 @@ class FinetuneRecipe(RunRecipe):
     task: str = _data("task to fine-tune for", choices=FINETUNED.keys())
     train: str = _data("file of examples to train on", "")
     dev: str = _data("file of examples to evaluate on; empty: validation_split of train", "")
-    validation_split: float = _data("share of train to evaluate on", 0.1, above_zero=True)
+    validation_split: float = _data(
+        "share of train to evaluate on, without dev", 0.1, above_zero=True
+    )
     rows: int = _data("examples of train to train on; 0: all", 0, least=0)
     draw: bool = _data("draw those rows at random, by data_seed; false: take the first rows", True)
     dev_rows: int = _data("first examples of dev to evaluate on; 0: all", 0, least=0)
@@ -73,7 +75,7 @@ class FinetuneRecipe(RunRecipe):
         "seed that draws the rows, one for all seeds of the run", 0, least=0, bound=SEEDS
     )
     examples_per_label: int = _data(
-        "for few-shot training (SetFit); 0: no such training", 0, least=0, tasks=_FEW_SHOT
+        "texts of each label for few-shot training (SetFit); 0: none", 0, least=0, tasks=_FEW_SHOT
     )
     # === Files ===
     format: str = _files(
@@ -170,9 +172,9 @@ class FinetuneRecipe(RunRecipe):
         "",
     )
     loss: str = _model(
-        "loss of vectors or rankings; empty: the first one of the task",
+        "loss of vectors or rankings; empty: in_batch, similarity or binary, by the task",
         "",
-        choices={"": "that one", **{k: v for each in _LOSSES.values() for k, v in each.items()}},
+        choices={"": "by the task", **{k: v for each in _LOSSES.values() for k, v in each.items()}},
         tasks=tuple(_LOSSES),
     )
     dropout: float = _model("dropout rate of the head", 0.1, tasks=_WITH_DROPOUT)

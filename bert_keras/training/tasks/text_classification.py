@@ -157,7 +157,7 @@ class TextClassificationTask(TextTask):
             self._check_positive(labels or [])
 
     def trainable_examples(self, data: Texts) -> Texts:
-        """Return the examples that few-shot training draws, `few_shot` of each label; else all."""
+        """Return drawn examples for few-shot training, `examples_per_label` of each; else all."""
         count = self.recipe.examples_per_label
         if not count:
             return data
